@@ -1,0 +1,302 @@
+package router
+
+import (
+	"sync/atomic"
+
+	"github.com/sheafq/sheaf/shard"
+)
+
+// defaultTube is used and watched by every client at first.
+const defaultTube = "default"
+
+// maxRun is how many requests may be queued before they have to be awaited:
+// deep enough that a post, a wake-up and a write are nothing per command.
+const maxRun = 256
+
+// Client is the engine as one connection sees it: its used tube, its watch
+// list, its queue of commands. One goroutine uses it, but for Hangup and Abort.
+//
+// Commands that concern one shard are queued with New and Queue and answered
+// by Await, as many at once as belong to the same shard. The other methods
+// answer themselves, and want an empty queue.
+type Client struct {
+	router *Router
+	waiter *shard.Waiter
+	// interruption is set by Hangup and Abort, from any goroutine, before they
+	// wake the client's; it only ever grows.
+	interruption atomic.Int32
+
+	home   *seat   // on the default tube's shard
+	others []*seat // by shard; nil until another shard is needed
+	seats  []*seat // all that there are
+
+	used    *shard.Tube
+	watched []*shard.Tube // in the order of the reference, see Ignore
+	watches []*seat       // those with a watched tube
+
+	// queue[head:] is what is queued. It belongs to one shard (target, if any
+	// of it has to be posted), or is one reserve over several (many).
+	queue   []*shard.Request
+	head    int
+	chain   []*shard.Request // what of the queue is posted; kept for its array
+	target  int
+	hasPut  bool // a put is queued, so an id not known yet may come to be
+	many    bool
+	waiting bool // queue[head] is a reserve that waits
+
+	arena
+	single            [1]*shard.Request // for a chain of one
+	scratch           shard.Request
+	producer, working bool
+}
+
+const (
+	hungUp = 1 + iota
+	aborted
+)
+
+// seat is a client's place at one shard.
+type seat struct {
+	index   int
+	shard   *shard.Shard
+	client  *shard.Client
+	watched int   // tubes
+	soonest int64 // see shard.Request; as of the last answer
+	// probe and cancel are for reserves over several shards and for cancelling
+	// waits. cancel is sent without awaiting an answer, and may be used again
+	// when something sent to the shard after it has been answered: which is so
+	// before any further wait that might be cancelled.
+	probe  *shard.Request
+	cancel *shard.Request
+	// best is what the shard answered to a probe, while a reserve over several
+	// shards is settled.
+	best offer
+}
+
+// NewClient makes a client that uses and watches the default tube. Close ends
+// it.
+func (r *Router) NewClient() *Client {
+	r.connections.Add(1)
+	r.totalConnections.Add(1)
+	c := &Client{router: r, waiter: shard.NewWaiter(), target: -1}
+	home := r.shardOf(defaultTube)
+	c.home = c.newSeat(home)
+	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: defaultTube})
+	c.used = req.Tube
+	c.addWatch(c.home, req.Tube)
+	return c
+}
+
+// Close gives up all that the client holds. It does not wait for the shards.
+func (c *Client) Close() {
+	for _, s := range c.seats {
+		s.shard.Send(&shard.Request{Op: shard.Detach, Client: s.client})
+	}
+	r := c.router
+	if c.producer {
+		r.producers.Add(-1)
+	}
+	if c.working {
+		r.workers.Add(-1)
+	}
+	r.connections.Add(-1)
+}
+
+// Hangup says that the other side has nothing more to say: reserves do not
+// wait from now on, and one that waits is answered TimedOut. Any goroutine.
+func (c *Client) Hangup() { c.interrupt(hungUp) }
+
+// Abort is Hangup for a server that goes down: such reserves are answered
+// Aborted. Any goroutine.
+func (c *Client) Abort() { c.interrupt(aborted) }
+
+func (c *Client) interrupt(why int32) {
+	for {
+		was := c.interruption.Load()
+		if was >= why || c.interruption.CompareAndSwap(was, why) {
+			break
+		}
+	}
+	c.waiter.Poke()
+}
+
+// Used returns the tube that puts go to.
+func (c *Client) Used() *shard.Tube { return c.used }
+
+// Watched returns the watched tubes in the order of the reference: a new one
+// comes last, and the last one takes the place of one that is ignored. The
+// slice is the client's.
+func (c *Client) Watched() []*shard.Tube { return c.watched }
+
+// MarkProducer and MarkWorker count the client among the clients that have put
+// and that have reserved.
+func (c *Client) MarkProducer() {
+	if !c.producer {
+		c.producer = true
+		c.router.producers.Add(1)
+	}
+}
+
+// MarkWorker: see MarkProducer.
+func (c *Client) MarkWorker() {
+	if !c.working {
+		c.working = true
+		c.router.workers.Add(1)
+	}
+}
+
+// Count counts a command that is answered without a shard.
+func (c *Client) Count(op shard.Op) { c.router.counted[op].Add(1) }
+
+// TakeID takes a job id for a put whose body is still to come.
+func (c *Client) TakeID() uint64 { return c.router.directory.NextID() }
+
+// MemoryFull tells whether a put of a body of n bytes would surely be answered
+// OutOfMemory, so that there is no use in reading it.
+func (c *Client) MemoryFull(n int) bool { return c.router.budget.Full(n) }
+
+// Use has puts go to the tube of that name.
+func (c *Client) Use(name string) {
+	if c.used.Name == name {
+		return
+	}
+	old := c.used
+	c.used = c.do(c.seat(c.router.shardOf(name)), shard.Request{Op: shard.Use, Name: name}).Tube
+	c.do(c.seat(old.Shard), shard.Request{Op: shard.Unuse, Tube: old})
+}
+
+// Watch adds the tube of that name to the watch list.
+func (c *Client) Watch(name string) {
+	for _, t := range c.watched {
+		if t.Name == name {
+			return
+		}
+	}
+	s := c.seat(c.router.shardOf(name))
+	c.addWatch(s, c.do(s, shard.Request{Op: shard.Watch, Name: name}).Tube)
+}
+
+func (c *Client) addWatch(s *seat, t *shard.Tube) {
+	c.watched = append(c.watched, t)
+	if s.watched++; s.watched == 1 {
+		c.watches = append(c.watches, s)
+	}
+}
+
+// Ignore takes the tube of that name off the watch list. It reports false, and
+// does nothing, if it is the only one there.
+func (c *Client) Ignore(name string) bool {
+	for i, t := range c.watched {
+		if t.Name != name {
+			continue
+		}
+		last := len(c.watched) - 1
+		if last == 0 {
+			return false
+		}
+		c.watched[i] = c.watched[last]
+		c.watched[last] = nil
+		c.watched = c.watched[:last]
+		s := c.seat(t.Shard)
+		c.do(s, shard.Request{Op: shard.Ignore, Tube: t})
+		if s.watched--; s.watched == 0 {
+			for j := range c.watches {
+				if c.watches[j] == s {
+					c.watches = append(c.watches[:j], c.watches[j+1:]...)
+					break
+				}
+			}
+		}
+		return true
+	}
+	return true
+}
+
+// Tubes lists all tubes in the order of the reference.
+func (c *Client) Tubes() []string {
+	r := shard.Request{Op: shard.Tubes, Client: shard.NewClient(c.waiter)}
+	c.waiter.Expect(1)
+	c.router.shards[0].Post([]*shard.Request{&r})
+	c.answered()
+	return r.Names
+}
+
+// Stats gathers the statistics of all shards.
+func (c *Client) Stats() *Stats {
+	r := c.router
+	reqs := make([]shard.Request, len(r.shards))
+	// One client for all shards: they only read from it, that it holds nothing.
+	nobody := shard.NewClient(c.waiter)
+	c.waiter.Expect(len(reqs))
+	for i := range reqs {
+		reqs[i] = shard.Request{Op: shard.Gather, Client: nobody}
+		r.shards[i].Post([]*shard.Request{&reqs[i]})
+	}
+	c.answered()
+	st := &Stats{
+		Connections: r.connections.Load(), TotalConnections: r.totalConnections.Load(),
+		Producers: r.producers.Load(), Workers: r.workers.Load(), Draining: r.Draining(),
+	}
+	for i := range reqs {
+		st.Add(reqs[i].Stats)
+	}
+	copy(st.Counted[:], st.Served[:])
+	for op := range st.Counted {
+		st.Counted[op] += r.counted[op].Load()
+	}
+	return st
+}
+
+// seat returns the client's place at that shard, taken if need be.
+func (c *Client) seat(i int) *seat {
+	if i == c.home.index {
+		return c.home
+	}
+	if c.others == nil {
+		c.others = make([]*seat, len(c.router.shards))
+	}
+	if c.others[i] == nil {
+		c.others[i] = c.newSeat(i)
+	}
+	return c.others[i]
+}
+
+func (c *Client) newSeat(i int) *seat {
+	s := &seat{index: i, shard: c.router.shards[i], client: shard.NewClient(c.waiter)}
+	c.seats = append(c.seats, s)
+	return s
+}
+
+// do has one request served, of no chain.
+func (c *Client) do(s *seat, r shard.Request) *shard.Request {
+	c.scratch = r
+	c.post(s, &c.scratch)
+	c.answered()
+	s.soonest = c.scratch.Soonest
+	return &c.scratch
+}
+
+// post posts a chain of one.
+func (c *Client) post(s *seat, r *shard.Request) {
+	r.Client = s.client
+	c.single[0] = r
+	c.waiter.Expect(1)
+	s.shard.Post(c.single[:])
+}
+
+// answered blocks until all that was expected is answered, which takes no
+// longer than the shards take to serve it.
+func (c *Client) answered() {
+	for !c.waiter.Answered() {
+		c.waiter.Sleep()
+	}
+}
+
+// sendCancel tells a shard that the client does not wait any more.
+func (c *Client) sendCancel(s *seat) {
+	if s.cancel == nil {
+		s.cancel = new(shard.Request)
+	}
+	*s.cancel = shard.Request{Op: shard.Cancel, Client: s.client}
+	s.shard.Send(s.cancel)
+}

@@ -1,0 +1,256 @@
+package router
+
+import "github.com/sheafq/sheaf/shard"
+
+// New returns a blank request for Queue. It is good until the answer that
+// Await returned it with has been dealt with: until Await returns nil.
+func (c *Client) New(op shard.Op) *shard.Request {
+	r := c.next()
+	*r = shard.Request{Op: op}
+	return r
+}
+
+// Queue queues a request from New, to be answered by Await after those queued
+// before it. It reports false if the request has to wait until those are
+// answered: then call Await until it returns nil, and start again with New.
+//
+// A request with Op None stands for a command that has its answer; it is
+// queued for its place among the others.
+func (c *Client) Queue(r *shard.Request) bool {
+	if c.many || len(c.queue)-c.head >= maxRun {
+		c.undo()
+		return false
+	}
+	target, ok := c.route(r)
+	if !ok || target >= 0 && c.target >= 0 && target != c.target {
+		c.undo()
+		return false
+	}
+	if target >= 0 {
+		c.target = target
+		r.Client = c.seat(target).client
+	}
+	c.hasPut = c.hasPut || r.Op == shard.Put
+	c.queue = append(c.queue, r)
+	return true
+}
+
+// route finds the shard for a request: -1 for none. It reports false if that
+// depends on what is queued.
+func (c *Client) route(r *shard.Request) (target int, ok bool) {
+	switch r.Op {
+	case shard.None:
+		return -1, true
+	case shard.Put, shard.PeekReady, shard.PeekDelayed, shard.PeekBuried, shard.Kick:
+		r.Tube = c.used
+		return r.Tube.Shard, true
+	case shard.StatsTube, shard.PauseTube:
+		return c.router.shardOf(r.Name), true
+	case shard.Reserve, shard.ReserveTimeout:
+		if len(c.watches) > 1 {
+			c.many = !c.Pending()
+			return -1, c.many
+		}
+		s := c.watches[0]
+		if len(c.seats) > 1 {
+			// Nothing is posted to other shards, so what is known of them holds.
+			if c.stale() {
+				if c.Pending() {
+					return -1, false
+				}
+				c.refreshSoonest()
+			}
+			r.Soonest = c.soonestBut(s)
+		}
+		return s.index, true
+	}
+	// A command by id.
+	if target = c.router.directory.Lookup(r.ID); target >= 0 {
+		return target, true
+	}
+	if c.hasPut {
+		return -1, false // it may be the id of a put that is queued
+	}
+	c.Count(r.Op)
+	r.Op, r.Status = shard.None, shard.NotFound
+	return -1, true
+}
+
+// Pending tells whether anything is queued.
+func (c *Client) Pending() bool { return c.head < len(c.queue) }
+
+// Waiting tells whether the next answer will be that of a reserve that waits.
+func (c *Client) Waiting() bool { return c.waiting }
+
+// Blocking tells whether all that is queued is a single reserve, so that Await
+// may block for as long as that waits.
+func (c *Client) Blocking() bool {
+	return len(c.queue)-c.head == 1 && isReserve(c.queue[c.head])
+}
+
+func isReserve(r *shard.Request) bool {
+	return r.Op == shard.Reserve || r.Op == shard.ReserveTimeout
+}
+
+// Await returns requests that have been answered, in the order in which they
+// were queued: none or more, and nil when nothing is queued. It posts what has
+// not been posted and blocks until it is answered.
+//
+// If a reserve has to wait, Await first returns what was answered before it,
+// maybe nothing, and Waiting is true; the caller makes sure that the other
+// side has those answers before it calls Await again, which blocks until the
+// wait is over. With quiet the caller says that there is nothing to be made
+// sure of.
+func (c *Client) Await(quiet bool) []*shard.Request {
+	q := c.queue[c.head:]
+	if len(q) == 0 {
+		c.clear()
+		return nil
+	}
+	switch {
+	case c.waiting:
+		c.wait(q[0])
+		return c.answer(1)
+	case c.many:
+		if !c.reserveMany(q[0]) {
+			c.waiting = true
+			if !quiet {
+				return q[:0]
+			}
+			c.wait(q[0])
+		}
+		return c.answer(1)
+	case c.target < 0:
+		return c.answer(len(q))
+	}
+	c.chain = c.chain[:0]
+	for _, r := range q {
+		if r.Op != shard.None {
+			c.chain = append(c.chain, r)
+		}
+	}
+	if len(c.chain) == 0 {
+		return c.answer(len(q)) // what is left after a wait
+	}
+	s := c.seat(c.target)
+	c.waiter.Begin(c.interruption.Load() == 0)
+	c.waiter.Expect(1)
+	if quiet && len(q) == 1 && isReserve(q[0]) {
+		q[0].Quiet = true
+		s.shard.Post(c.chain)
+		c.waitQuietly(s, q[0])
+		return c.answer(1)
+	}
+	s.shard.Post(c.chain)
+	c.answered()
+	for i, r := range q {
+		switch {
+		case r.Op == shard.None:
+		case r.Status == shard.Unserved:
+			return c.answer(i)
+		case r.Status == shard.Waiting:
+			c.waiting = true
+			return c.answer(i)
+		default:
+			s.soonest = r.Soonest
+			c.explain(r)
+		}
+	}
+	return c.answer(len(q))
+}
+
+// answer takes n requests off the queue.
+func (c *Client) answer(n int) []*shard.Request {
+	done := c.queue[c.head : c.head+n]
+	c.head += n
+	return done
+}
+
+// clear makes ready for the next commands: all that was queued is answered.
+func (c *Client) clear() {
+	clear(c.queue)
+	c.queue, c.head = c.queue[:0], 0
+	c.target, c.hasPut, c.many = -1, false, false
+	c.reset()
+}
+
+// Rest gives back what a deep pipeline has taken. The queue must be empty.
+func (c *Client) Rest() {
+	if len(c.chunks) > 0 {
+		c.shrink()
+		c.queue, c.chain = nil, nil
+	}
+}
+
+// wait blocks until the reserve r, which is known to wait, is answered.
+func (c *Client) wait(r *shard.Request) {
+	for {
+		if c.granted(r) {
+			break
+		}
+		if c.interruption.Load() != 0 && c.cancel(r) {
+			break
+		}
+		c.waiter.Sleep()
+	}
+	c.waiting = false
+}
+
+// waitQuietly blocks until the reserve r, which may wait, is answered.
+func (c *Client) waitQuietly(s *seat, r *shard.Request) {
+	for !c.waiter.Answered() {
+		if c.granted(r) {
+			return
+		}
+		if c.interruption.Load() != 0 && c.cancel(r) {
+			return
+		}
+		c.waiter.Sleep()
+	}
+	s.soonest = r.Soonest
+	c.explain(r)
+}
+
+// granted fills in the answer of a wait, if there is one.
+func (c *Client) granted(r *shard.Request) bool {
+	g, ok := c.waiter.Granted()
+	if !ok {
+		return false
+	}
+	r.Status, r.ID, r.Body = g.Status, g.ID, g.Body
+	g.Body = nil
+	c.seat(g.Shard).soonest = g.Soonest
+	if c.many {
+		for _, s := range c.watches {
+			if s.index != g.Shard {
+				c.sendCancel(s)
+			}
+		}
+	}
+	return true
+}
+
+// cancel ends a wait for an interruption. It reports false if the wait is
+// answered already, or has not begun; the answer then comes by itself.
+func (c *Client) cancel(r *shard.Request) bool {
+	if !c.waiter.Cancel() {
+		return false
+	}
+	if c.many {
+		for _, s := range c.watches {
+			c.sendCancel(s)
+		}
+	} else {
+		c.sendCancel(c.watches[0])
+	}
+	r.Status = shard.TimedOut
+	c.explain(r)
+	return true
+}
+
+// explain turns the timeout of an aborted wait into what it is.
+func (c *Client) explain(r *shard.Request) {
+	if r.Status == shard.TimedOut && c.interruption.Load() == aborted {
+		r.Status = shard.Aborted
+	}
+}

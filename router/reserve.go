@@ -1,0 +1,190 @@
+package router
+
+import (
+	"math"
+
+	"github.com/sheafq/sheaf/shard"
+)
+
+// offer is the best ready job of a shard, as it was told.
+type offer struct {
+	pri uint32
+	id  uint64 // 0 for no job
+}
+
+func (o offer) less(p offer) bool {
+	return o.id != 0 && (p.id == 0 || o.pri < p.pri || o.pri == p.pri && o.id < p.id)
+}
+
+// reserveMany serves a reserve over several shards; the package comment draws
+// how. It reports false if the reserve waits: then the shards know of it.
+func (c *Client) reserveMany(r *shard.Request) (answered bool) {
+	count := r.Op
+	var timeoutAt int64
+	if r.Timeout > 0 {
+		timeoutAt = c.router.clock.Now() + r.Timeout
+	}
+	for ; ; count = shard.None {
+		timeout := r.Timeout
+		if timeoutAt != 0 {
+			timeout = max(0, timeoutAt-c.router.clock.Now())
+		}
+		if c.interruption.Load() != 0 {
+			timeout = 0
+		}
+		found := c.probe(count, timeout)
+		for found {
+			best, bound := c.bestOffers()
+			if best == nil {
+				break
+			}
+			if c.take(best, bound, r) {
+				c.cancelQueued(timeout)
+				return true
+			}
+			if !c.waiter.Clean() {
+				break
+			}
+		}
+		if found {
+			// What there was has gone, or something better has come. The shards
+			// that had a job have not entered the client into their queues.
+			continue
+		}
+		status := shard.TimedOut
+		if at := c.soonestBut(nil); at != 0 && at-margin <= c.router.clock.Now() {
+			status = shard.DeadlineSoon
+		} else if timeout != 0 {
+			if c.waiter.Settle(true) {
+				return false
+			}
+			continue
+		}
+		if c.waiter.Settle(false) {
+			r.Status = status
+			c.explain(r)
+			c.cancelQueued(timeout)
+			return true
+		}
+	}
+}
+
+// margin is how long before the end of a TTR a client is told DEADLINE_SOON.
+const margin = 1e9
+
+// probe asks all watched shards for their best job, and reports whether there
+// is any. Those that have none enter the client into their queues, unless the
+// timeout is 0.
+func (c *Client) probe(count shard.Op, timeout int64) (found bool) {
+	c.refreshSoonest()
+	c.waiter.BeginProbe()
+	c.waiter.Expect(len(c.watches))
+	for i, s := range c.watches {
+		if s.probe == nil {
+			s.probe = new(shard.Request)
+		}
+		*s.probe = shard.Request{Op: shard.Probe, Client: s.client, Timeout: timeout}
+		if i == 0 {
+			s.probe.Primary = true
+			s.probe.N = uint64(count)
+			s.probe.Soonest = c.soonestBut(s)
+		}
+		c.single[0] = s.probe
+		s.shard.Post(c.single[:])
+	}
+	c.answered()
+	for _, s := range c.watches {
+		s.soonest = s.probe.Soonest
+		s.best = offer{}
+		if s.probe.Status == shard.OK {
+			s.best = offer{s.probe.Pri, s.probe.ID}
+			found = true
+		}
+	}
+	return found
+}
+
+// bestOffers returns the shard with the best job, nil if there is none, and the
+// best of the jobs of the others.
+func (c *Client) bestOffers() (best *seat, bound offer) {
+	for _, s := range c.watches {
+		switch {
+		case best == nil || s.best.less(best.best):
+			if best != nil {
+				bound = best.best
+			}
+			best = s
+		case s.best.less(bound):
+			bound = s.best
+		}
+	}
+	if best.best.id == 0 {
+		return nil, offer{}
+	}
+	return best, bound
+}
+
+// take tries to reserve the best job of a shard, if it is no worse than bound.
+func (c *Client) take(s *seat, bound offer, r *shard.Request) bool {
+	if bound.id == 0 {
+		bound = offer{math.MaxUint32, math.MaxUint64}
+	}
+	*s.probe = shard.Request{Op: shard.Take, Pri: bound.pri, ID: bound.id}
+	c.post(s, s.probe)
+	c.answered()
+	if s.probe.Status == shard.OK {
+		r.Status, r.ID, r.Body = shard.OK, s.probe.ID, s.probe.Body
+		s.probe.Body = nil
+		s.soonest = s.probe.Soonest
+		s.best = offer{s.probe.Pri, s.probe.ID}
+		return true
+	}
+	s.best = offer{s.probe.Pri, s.probe.ID}
+	return false
+}
+
+// cancelQueued tells the shards that have entered the client into their queues
+// that it does not wait.
+func (c *Client) cancelQueued(timeout int64) {
+	if timeout == 0 {
+		return // then none has
+	}
+	for _, s := range c.watches {
+		if s.best.id == 0 {
+			c.sendCancel(s)
+		}
+	}
+}
+
+// soonestBut returns the soonest deadline among the jobs that the client holds
+// on other shards than s, 0 if it holds none.
+func (c *Client) soonestBut(s *seat) int64 {
+	var at int64
+	for _, o := range c.seats {
+		if o != s && o.soonest != 0 && (at == 0 || o.soonest < at) {
+			at = o.soonest
+		}
+	}
+	return at
+}
+
+// stale tells whether a job that was the soonest on its shard has been taken
+// back meanwhile, so that the soonest one there is not known.
+func (c *Client) stale() bool {
+	for _, s := range c.seats {
+		if s.soonest != 0 && s.soonest <= c.router.clock.Now() {
+			return true
+		}
+	}
+	return false
+}
+
+// refreshSoonest makes the soonest deadlines known again. The queue must be
+// empty.
+func (c *Client) refreshSoonest() {
+	for _, s := range c.seats {
+		if s.soonest != 0 && s.soonest <= c.router.clock.Now() {
+			c.do(s, shard.Request{Op: shard.Soonest})
+		}
+	}
+}

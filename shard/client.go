@@ -1,0 +1,115 @@
+package shard
+
+// Client is what one shard knows of one client: the jobs it holds, the tubes
+// it watches, its wait. The client's goroutine makes it and names it in
+// requests; all of its fields but waiter belong to the goroutine of the shard.
+type Client struct {
+	waiter *Waiter // see there
+
+	held     jobHeap // reserved jobs by (deadline, id)
+	heldList jobList // the same in the order of reserving
+	watches  []*watch
+	using    *Tube
+
+	due due // the next TTR of a held job to run out, or end of the wait
+
+	// The registration of a wait, or of a probe that may become one. It is stale
+	// once the claim has moved on from seq, or has been decided.
+	seq       uint64
+	queued    bool  // in the queues of the watched tubes
+	counted   bool  // in the count of waiting clients of the shard
+	timeoutAt int64 // when the wait ends; 0 for never
+	soonAt    int64 // when a job held on another shard comes within the margin; 0 for never
+
+	// The observation of a probe: jobs better than told make it dirty.
+	observing  bool
+	observerAt int // index in the shard's observers
+	told       key
+}
+
+// NewClient returns a client's side at one shard, to be named in requests to
+// that shard only.
+func NewClient(w *Waiter) *Client {
+	c := &Client{waiter: w}
+	c.due.owner = c
+	return c
+}
+
+// margin is how long before the end of a TTR its holder is told DEADLINE_SOON.
+const margin = second
+
+// soonest returns the soonest deadline among the held jobs, 0 if none is held.
+func (c *Client) soonest() int64 {
+	if j := c.held.top(); j != nil {
+		return j.at
+	}
+	return 0
+}
+
+// soon returns when the client is to be told DEADLINE_SOON if it waits: a
+// margin before the earlier of the soonest deadline here and elsewhere; 0 for
+// never.
+func (c *Client) soon(elsewhere int64) int64 {
+	at := earlier(c.soonest(), elsewhere)
+	if at == 0 {
+		return 0
+	}
+	return at - margin
+}
+
+// earlier returns the earlier of two times, where 0 is never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// best returns the job that a reserve gets now, nil if there is none.
+func (c *Client) best() *job {
+	var best *job
+	at := worst
+	for _, w := range c.watches {
+		if j := w.tube.ready.top(); j != nil && !w.tube.paused() {
+			if k := j.readyKey(); k.less(at) {
+				best, at = j, k
+			}
+		}
+	}
+	return best
+}
+
+// watchOn returns the client's watch on t, and its index; nil if there is none.
+func (c *Client) watchOn(t *Tube) (int, *watch) {
+	for i, w := range c.watches {
+		if w.tube == t {
+			return i, w
+		}
+	}
+	return -1, nil
+}
+
+// expire lets the TTRs of held jobs and the wait run out that have come due,
+// and returns when the next one does, 0 for never.
+func (c *Client) expire(s *Shard) int64 {
+	// DEADLINE_SOON goes before the release of the job it warns of, which may
+	// be late on a busy machine.
+	if c.queued {
+		if at := c.soon(c.soonAt); at != 0 && at <= s.now {
+			s.endWait(c, DeadlineSoon)
+		} else if c.timeoutAt != 0 && c.timeoutAt <= s.now {
+			s.endWait(c, TimedOut)
+		}
+	}
+	for j := c.held.top(); j != nil && j.at <= s.now; j = c.held.top() {
+		j.timeouts++
+		s.timeouts++
+		s.unreserve(j)
+		s.makeReady(j)
+	}
+	next := c.soonest()
+	if c.queued {
+		next = earlier(earlier(next, c.timeoutAt), c.soon(c.soonAt))
+	}
+	return next
+}

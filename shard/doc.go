@@ -1,0 +1,54 @@
+// Package shard is the engine of sheaf: one actor that owns the tubes hashed
+// onto it, and every job in them. A job's state changes here and nowhere else.
+//
+// # The actor
+//
+// A Shard is one goroutine. All of its state (tubes, jobs, heaps, deadlines,
+// and what it knows of each client) belongs to that goroutine, so none of it
+// is locked or atomic. Others reach it by posting Requests to its Mailbox and
+// nothing else:
+//
+//	connection ──post(chain of requests)──▶ mailbox ──take(all)──▶ shard
+//	     ▲                                                           │
+//	     └────────────── one wake-up for the whole chain ◀───────────┘
+//
+// A Request is owned by whoever holds it: by the connection until it is
+// posted, by the shard until it is answered, by the connection again after.
+// It carries the answer back. The mailbox is drained whole, served in order,
+// and the clients whose chains are answered are woken when the batch is done;
+// that is the place where a log can hold answers back until they are durable.
+//
+// # Waiting
+//
+// What all shards share of one client is its Waiter: a claim, which is one
+// atomic word, and a wake-up. The claim decides every race about a client that
+// waits in reserve: whichever shard, deadline or cancellation moves it out of
+// Waiting has won and answers; everyone else sees that it is taken.
+//
+//	            single shard                       several shards (router)
+//	Open ──no job──▶ Waiting              Probing ──nothing anywhere──▶ Waiting
+//	 │ hang-up          │ │                  │ a better job came
+//	 ▼                  │ └─cancel──▶ Cancelled
+//	Closed              ▼                    ▼
+//	             Claimed ──▶ Granted       Dirty ──▶ the router asks again
+//
+// Each posting of a reserve has a sequence number in the same word, so what a
+// shard remembers of an earlier wait can never win a later one.
+//
+// Package router tells how a reserve over several shards is settled with
+// Probe and Take.
+//
+// # What is promised
+//
+//   - A job is with at most one client at a time, and in exactly one place: the
+//     ready heap or the delay heap or the buried list of its tube, or the held
+//     heap of one client.
+//   - Ready jobs leave a tube by (priority, id), waiting clients are served in
+//     the order in which they began to wait.
+//   - Nothing costs more because there are more tubes, jobs or clients than are
+//     touched, but for a logarithm. One timer serves all deadlines of a shard.
+//   - A put allocates nothing in steady state but the body, which the
+//     connection allocated; no other command on the hot path allocates.
+//   - Bodies are never changed or copied; an answer refers to the job's body
+//     even when the job is deleted before the answer has been written.
+package shard

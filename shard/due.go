@@ -1,0 +1,98 @@
+package shard
+
+import (
+	"container/heap"
+	"time"
+)
+
+const second = int64(time.Second)
+
+// Clock is the time of the shards: nanoseconds since shortly before it was
+// made, monotonic, never zero. The zero in a deadline stands for none.
+type Clock struct{ epoch time.Time }
+
+// NewClock returns a clock that starts now. All shards of a process share one.
+func NewClock() Clock { return Clock{time.Now().Add(-time.Second)} }
+
+// Now reads the clock. Any goroutine may call it.
+func (c Clock) Now() int64 { return int64(time.Since(c.epoch)) }
+
+// due is the place of a tube or a client in its shard's heap of what comes due
+// next. The time in it may be too early, never too late: a deadline that goes
+// away is left there, and found out when it fires. So the hot path seldom
+// touches the heap: a client that reserves and deletes in a loop enters one
+// deadline a TTR.
+type due struct {
+	at    int64 // on the shards' clock; 0 when not in the heap
+	pos   int
+	owner interface {
+		// expire does what has come due and returns when the next thing does,
+		// 0 for never.
+		expire(*Shard) int64
+	}
+}
+
+// dueHeap orders dues by time, for container/heap.
+type dueHeap []*due
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h dueHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i]; h[i].pos, h[j].pos = i, j }
+func (h *dueHeap) Push(x any)        { d := x.(*due); d.pos = len(*h); *h = append(*h, d) }
+func (h *dueHeap) Pop() any {
+	old := *h
+	d := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return d
+}
+
+// schedule sees to it that d's owner is called at that time at the latest.
+func (s *Shard) schedule(d *due, at int64) {
+	switch {
+	case d.at == 0:
+		d.at = at
+		heap.Push(&s.dues, d)
+	case at < d.at:
+		d.at = at
+		heap.Fix(&s.dues, d.pos)
+	}
+}
+
+// unschedule takes d out: its owner is going away.
+func (s *Shard) unschedule(d *due) {
+	if d.at != 0 {
+		heap.Remove(&s.dues, d.pos)
+		d.at = 0
+	}
+}
+
+// expire does all that has come due by s.now.
+func (s *Shard) expire() {
+	for len(s.dues) > 0 && s.dues[0].at <= s.now {
+		d := heap.Pop(&s.dues).(*due)
+		d.at = 0
+		if next := d.owner.expire(s); next != 0 {
+			s.schedule(d, next)
+		}
+	}
+}
+
+// ring is what the timer does when it fires.
+func (s *Shard) ring() {
+	if s.ringing.CompareAndSwap(false, true) {
+		s.mailbox.post([]*Request{&s.alarm})
+	}
+}
+
+// arm sets the timer for what comes due next, unless it is set for an earlier
+// time already: it then fires for nothing and is set again.
+func (s *Shard) arm() {
+	if len(s.dues) == 0 {
+		return
+	}
+	if at := s.dues[0].at; s.armed == 0 || at < s.armed {
+		s.armed = at
+		s.timer.Reset(time.Duration(at - s.now))
+	}
+}

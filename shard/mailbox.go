@@ -1,0 +1,83 @@
+package shard
+
+import "sync/atomic"
+
+// Mailbox is a lock-free queue with many producers and one consumer. Requests
+// are linked through themselves, so posting allocates nothing. The zero value
+// is not ready: use newMailbox.
+//
+// It is a stack that the consumer takes whole and turns around. Producers only
+// push and the consumer only swaps, so the ABA problem of lock-free stacks
+// cannot arise: a push succeeds if the top is what it linked to, whatever has
+// happened in between.
+//
+// Posts of one goroutine are served in the order in which they were posted,
+// and the requests of one post are served with none of another between them.
+type Mailbox struct {
+	_ [64]byte // the word below is written by every core: keep its line alone
+	// top is the request posted last, nil when there is none, or &parked when
+	// the consumer sleeps. Producers and the consumer write it, atomically.
+	top atomic.Pointer[Request]
+	_   [56]byte
+	// wake has room for one token, so a wake-up is never lost and never blocks.
+	// Tokens may be spurious.
+	wake chan struct{}
+}
+
+// parked is the value of Mailbox.top that says: whoever posts now must wake
+// the consumer. It is never served.
+var parked Request
+
+func newMailbox() *Mailbox { return &Mailbox{wake: make(chan struct{}, 1)} }
+
+// post hands over a chain of at least one request, to be served in slice order.
+// Any goroutine may call it. The slice itself is not kept.
+func (m *Mailbox) post(chain []*Request) {
+	for i := len(chain) - 1; i > 0; i-- {
+		chain[i].next = chain[i-1]
+	}
+	first, last := chain[0], chain[len(chain)-1]
+	for {
+		top := m.top.Load()
+		if top == &parked {
+			first.next = nil
+		} else {
+			first.next = top
+		}
+		if m.top.CompareAndSwap(top, last) {
+			if top == &parked {
+				m.poke()
+			}
+			return
+		}
+	}
+}
+
+// poke wakes the consumer, or makes its next sleep end at once.
+func (m *Mailbox) poke() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take returns all that was posted, first come first, linked by next; nil when
+// there is nothing. Only the consumer calls it.
+func (m *Mailbox) take() *Request {
+	if m.top.Load() == nil {
+		return nil // spares the other cores the loss of the line
+	}
+	top := m.top.Swap(nil)
+	if top == &parked {
+		return nil
+	}
+	var head *Request
+	for top != nil {
+		top.next, head, top = head, top, top.next
+	}
+	return head
+}
+
+// park says that the consumer is going to sleep on wake; false means that
+// something was posted meanwhile. Only the consumer calls it.
+func (m *Mailbox) park() bool { return m.top.CompareAndSwap(nil, &parked) }

@@ -1,0 +1,117 @@
+package shard
+
+// Op says what a Request asks for.
+type Op uint8
+
+// The operations. Those up to PauseTube are commands of a client that concern
+// one shard; they may be chained, and the shard counts them. The rest are the
+// router's: it counts the commands behind them itself.
+const (
+	None           Op = iota // already answered; never posted
+	Put                      // Tube Pri Delay TTR Body [ID] -> ID
+	Reserve                  // [Timeout] -> ID Body
+	ReserveTimeout           // as Reserve; counted apart
+	ReserveJob               // ID -> Body
+	Delete                   // ID
+	Release                  // ID Pri Delay
+	Bury                     // ID Pri
+	Touch                    // ID
+	Peek                     // ID -> Body
+	PeekReady                // Tube -> ID Body
+	PeekDelayed              // Tube -> ID Body
+	PeekBuried               // Tube -> ID Body
+	Kick                     // Tube N -> N
+	KickJob                  // ID
+	StatsJob                 // ID -> Job
+	StatsTube                // Name -> TubeStats
+	PauseTube                // Name Delay
+
+	Use     // Name -> Tube: the client's puts go there
+	Unuse   // Tube
+	Watch   // Name -> Tube
+	Ignore  // Tube
+	Attach  // Name -> Tube: Use and Watch in one, for a new client
+	Detach  // the client is gone: puts back what it holds and forgets it
+	Probe   // N: the best ready job over the watched tubes -> Pri ID; N is the command to count
+	Take    // Pri ID: reserve the best job if it is no worse than that -> ID Body
+	Cancel  // the client no longer waits
+	Soonest // -> Soonest
+	Gather  // -> Stats
+	Tubes   // -> Names; only the first shard, which keeps the roster, knows
+
+	tubeBorn // Name: to the first shard, from the one that made the tube
+	tubeGone // Name: likewise
+	alarm    // the timer has fired
+	stop     // end the goroutine
+
+	// NumOps is how many operations there are.
+	NumOps
+)
+
+// Status is how a Request was answered.
+type Status uint8
+
+// The answers. OK stands for success of any kind.
+const (
+	Unserved     Status = iota // posted but not served: an earlier reserve of its chain waits
+	Waiting                    // a reserve waits; its answer will be in the Waiter
+	OK                         //
+	NotFound                   // no such job, tube, or not in the state for it; Probe: nothing ready
+	OutOfMemory                // put: over the memory cap
+	Draining                   // put: drain mode
+	TimedOut                   // reserve
+	DeadlineSoon               // reserve: a job of this client is within a second of its TTR
+	Aborted                    // reserve: the server is going down
+	Retry                      // Take: a better job has come, or this one has gone
+)
+
+// NoTimeout is the Timeout of a reserve that waits for ever.
+const NoTimeout = -1
+
+// Request is one command on its way to a shard, and its answer on the way
+// back. The connection owns it, fills it in, posts it, and must not touch it
+// until its chain is answered; then it may use it again. See Op for which
+// fields an operation reads and which it sets.
+type Request struct {
+	next *Request // mailbox link
+
+	Client *Client // the client's side at this shard
+	Tube   *Tube
+	Name   string // of a tube
+	Body   []byte // with its trailing CRLF; immutable once posted
+
+	ID      uint64 // a put with an ID has taken it already, and was counted
+	N       uint64 // kick: how many at most; then how many were
+	Timeout int64  // reserve: nanoseconds, 0 not to wait, NoTimeout to wait for ever
+
+	// Soonest is a deadline on the shards' Clock. On the way in, for
+	// Reserve and Probe: the soonest TTR end among the jobs that the client
+	// holds on other shards, 0 for none. In the answer of any command of a
+	// client: the same among those that it holds on this shard.
+	Soonest int64
+
+	seq   uint64 // of the Waiter's claim, for Reserve, Probe and Take
+	Pri   uint32
+	Delay uint32 // seconds
+	TTR   uint32 // seconds, at least 1
+
+	Op     Op
+	Status Status
+	// Last marks the end of a chain: answering it is answering the chain.
+	Last bool
+	// Quiet, on a reserve that is first in its chain, says that the client has
+	// nothing to do before the reserve is answered: do not wake it to say that
+	// the reserve waits.
+	Quiet bool
+	// Primary, on Probe, makes this shard the one that watches the clock for
+	// the client and counts it as waiting.
+	Primary bool
+	// Tag belongs to whoever made the request; the engine does not look at it.
+	Tag uint8
+
+	// Answers that are too rare to be kept inside.
+	Job       *JobStats
+	TubeStats *TubeStats
+	Stats     *Stats
+	Names     []string
+}

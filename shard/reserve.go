@@ -1,0 +1,218 @@
+package shard
+
+// reserve serves a reserve on this shard alone. It may end with r Waiting; r
+// then belongs to the client already and must not be touched any more.
+func (s *Shard) reserve(r *Request) {
+	c := r.Client
+	if j := c.best(); j != nil {
+		s.unready(j)
+		s.makeReserved(j, c)
+		r.ID, r.Body = j.id, j.body
+		return
+	}
+	if at := c.soon(r.Soonest); at != 0 && at <= s.now {
+		r.Status = DeadlineSoon
+		return
+	}
+	if r.Timeout == 0 {
+		r.Status = TimedOut
+		return
+	}
+	s.enqueue(c, r)
+	s.countWaiting(c, r)
+	// All is read and written before the claim can be cancelled: a client that
+	// has nothing else posted may take r back from that moment on.
+	quiet := r.Quiet
+	r.Status = Waiting
+	if !c.waiter.move(r.seq, open, waiting) {
+		r.Status = TimedOut // the client has hung up, or asked not to wait
+		s.leave(c)
+		return
+	}
+	if !quiet {
+		s.answered = append(s.answered, c.waiter)
+	}
+}
+
+// enqueue enters c into the queue of each tube that it watches here.
+func (s *Shard) enqueue(c *Client, r *Request) {
+	c.seq = r.seq
+	c.queued = true
+	c.timeoutAt, c.soonAt = 0, 0
+	for _, w := range c.watches {
+		w.tube.waiters.append(w)
+		w.tube.waiting++
+	}
+	s.queued += len(c.watches)
+	if at := c.soon(0); at != 0 {
+		s.schedule(&c.due, at)
+	}
+}
+
+// countWaiting has this shard, of all that c is queued on, count it as waiting
+// and end its wait in time.
+func (s *Shard) countWaiting(c *Client, r *Request) {
+	c.counted = true
+	s.waiting++
+	if r.Timeout > 0 {
+		c.timeoutAt = s.now + r.Timeout
+	}
+	c.soonAt = r.Soonest
+	if at := earlier(c.timeoutAt, c.soon(c.soonAt)); at != 0 {
+		s.schedule(&c.due, at)
+	}
+}
+
+// leave ends what enqueue and observe began. It does nothing if they did not.
+func (s *Shard) leave(c *Client) {
+	if c.queued {
+		c.queued = false
+		for _, w := range c.watches {
+			w.tube.waiters.remove(w)
+			w.tube.waiting--
+		}
+		s.queued -= len(c.watches)
+		if c.counted {
+			c.counted = false
+			s.waiting--
+		}
+	}
+	if c.observing {
+		s.forgetObserver(c)
+	}
+}
+
+// offer gives ready jobs of t to the clients that wait for them.
+func (s *Shard) offer(t *Tube) {
+	if t.paused() {
+		return
+	}
+	for w := t.waiters.head; w != nil; w = t.waiters.head {
+		j := t.ready.top()
+		if j == nil {
+			return
+		}
+		c := w.client
+		if c.waiter.move(c.seq, waiting, claimed) {
+			s.unready(j)
+			s.makeReserved(j, c)
+			s.grant(c, Grant{Status: OK, ID: j.id, Body: j.body})
+			continue
+		}
+		// It is still probing, and told to ask again, when it will find the
+		// job if it is there then; or its wait is over already.
+		c.waiter.move(c.seq, probing, dirty)
+		s.leave(c)
+	}
+}
+
+// endWait answers c, which is queued here, without a job.
+func (s *Shard) endWait(c *Client, status Status) {
+	if c.waiter.move(c.seq, waiting, claimed) {
+		s.grant(c, Grant{Status: status})
+		return
+	}
+	// As in offer: a client that asks again learns that its time is over.
+	c.waiter.move(c.seq, probing, dirty)
+	s.leave(c)
+}
+
+// grant answers a wait whose claim this shard has won. The client learns of it
+// at the end of the batch.
+func (s *Shard) grant(c *Client, g Grant) {
+	s.leave(c)
+	g.Shard = s.cfg.Index
+	g.Soonest = c.soonest()
+	c.waiter.grant = g
+	s.granted = append(s.granted, c.waiter)
+}
+
+// probe answers a client that reserves over several shards with the best job
+// here, and remembers what it told: should something better come before the
+// client has taken a job, its claim becomes dirty. A client that finds nothing
+// is entered into the queues at once if it is willing to wait, since most
+// likely there is nothing elsewhere either.
+func (s *Shard) probe(r *Request) {
+	c := r.Client
+	s.served[r.N]++
+	s.leave(c) // a stale registration
+	c.seq = r.seq
+	if j := c.best(); j != nil {
+		r.Pri, r.ID = j.pri, j.id
+		s.observe(c, j.readyKey())
+		return
+	}
+	r.Status = NotFound
+	if r.Timeout == 0 {
+		s.observe(c, worst)
+		return
+	}
+	s.enqueue(c, r)
+	if r.Primary {
+		s.countWaiting(c, r)
+	}
+}
+
+// takeBest reserves the best job here for a client that has probed several
+// shards, if that job is no worse than the best of the others, which the
+// client gives in Pri and ID; and if no other shard has come by anything
+// better than it told: the claim is clean. At that moment the job is the best
+// of all, which is what makes a reserve over several shards linearizable.
+// Otherwise the answer is Retry, with the best job here, if any, in Pri and ID.
+func (s *Shard) takeBest(r *Request) {
+	c := r.Client
+	bound := key{uint64(r.Pri), r.ID}
+	r.Status, r.Pri, r.ID = Retry, 0, 0
+	if !c.waiter.is(r.seq, probing) {
+		return
+	}
+	j := c.best()
+	switch {
+	case j == nil:
+		c.told = worst
+	case bound.less(j.readyKey()):
+		r.Pri, r.ID = j.pri, j.id
+		c.told = j.readyKey()
+	default:
+		s.leave(c)
+		s.unready(j)
+		s.makeReserved(j, c)
+		r.Status, r.Pri, r.ID, r.Body = OK, j.pri, j.id, j.body
+	}
+}
+
+func (s *Shard) observe(c *Client, told key) {
+	c.told = told
+	c.observing, c.observerAt = true, len(s.observers)
+	s.observers = append(s.observers, c)
+}
+
+func (s *Shard) forgetObserver(c *Client) {
+	last := len(s.observers) - 1
+	moved := s.observers[last]
+	s.observers[c.observerAt] = moved
+	moved.observerAt = c.observerAt
+	s.observers[last] = nil
+	s.observers = s.observers[:last]
+	c.observing = false
+}
+
+// tellObservers tells those who were told of a worse job than one with that
+// key, which has become ready in t, that they have to ask again. It also
+// forgets those who have settled: they do not say so themselves, since that
+// would cost a message for each reserve.
+func (s *Shard) tellObservers(t *Tube, k key) {
+	for i := len(s.observers) - 1; i >= 0; i-- {
+		c := s.observers[i]
+		if !c.waiter.is(c.seq, probing) {
+			s.forgetObserver(c)
+			continue
+		}
+		if k.less(c.told) {
+			if _, w := c.watchOn(t); w != nil {
+				c.waiter.move(c.seq, probing, dirty)
+				s.forgetObserver(c)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package shard
+
+import "slices"
+
+// roster is the list of all tubes of all shards, kept by the first shard in
+// the order of the reference: a new tube comes last, and the last one takes
+// the place of one that goes. The other shards send word before they answer
+// the command that made or ended a tube, so whoever has seen that answer finds
+// it in the list.
+type roster struct {
+	names []string
+	index map[string]int
+}
+
+func newRoster() *roster { return &roster{index: make(map[string]int)} }
+
+func (r *roster) add(name string) {
+	r.index[name] = len(r.names)
+	r.names = append(r.names, name)
+}
+
+func (r *roster) remove(name string) {
+	i, last := r.index[name], len(r.names)-1
+	r.names[i] = r.names[last]
+	r.index[r.names[i]] = i
+	r.names[last] = ""
+	r.names = r.names[:last]
+	delete(r.index, name)
+}
+
+func (r *roster) list() []string { return slices.Clone(r.names) }
+
+// tellRoster sends word of a tube made or gone.
+func (s *Shard) tellRoster(op Op, name string) {
+	r := &Request{Op: op, Name: name}
+	if s.roster != nil {
+		s.serve(r)
+	} else {
+		s.cfg.First.Send(r)
+	}
+}

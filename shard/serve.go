@@ -1,0 +1,237 @@
+package shard
+
+// serve does what one request asks for and answers it.
+func (s *Shard) serve(r *Request) {
+	c := r.Client
+	if r.Op <= PauseTube {
+		if c.queued {
+			return // an earlier reserve of the chain waits: r stays Unserved
+		}
+		if r.Op != Put || r.ID == 0 {
+			s.served[r.Op]++
+		}
+	}
+	r.Status = OK
+	switch r.Op {
+	case Put:
+		s.put(r)
+	case Reserve, ReserveTimeout:
+		if s.reserve(r); r.Status == Waiting {
+			return
+		}
+	case ReserveJob, Delete, Release, Bury, Touch, Peek, KickJob, StatsJob:
+		if j := s.jobs[r.ID]; j == nil || !s.jobCommand(r, j) {
+			r.Status = NotFound
+		}
+	case PeekReady:
+		r.found(r.Tube.ready.top())
+	case PeekDelayed:
+		r.found(r.Tube.delayed.top())
+	case PeekBuried:
+		r.found(r.Tube.buried.head)
+	case Kick:
+		s.kickSome(r)
+	case StatsTube:
+		if t := s.tubes[r.Name]; t != nil {
+			r.TubeStats = s.tubeStats(t)
+		} else {
+			r.Status = NotFound
+		}
+	case PauseTube:
+		if t := s.tubes[r.Name]; t != nil {
+			s.pause(t, r.Delay)
+		} else {
+			r.Status = NotFound
+		}
+	case Use:
+		r.Tube = s.use(c, r.Name)
+	case Unuse:
+		s.unuse(c, r.Tube)
+	case Watch:
+		r.Tube = s.watch(c, r.Name)
+	case Ignore:
+		s.ignore(c, r.Tube)
+	case Attach:
+		r.Tube = s.use(c, r.Name)
+		s.watch(c, r.Name)
+	case Detach:
+		s.detach(c)
+	case Probe:
+		s.probe(r)
+	case Take:
+		s.takeBest(r)
+	case Cancel:
+		s.leave(c)
+	case Soonest: // the answer is set below
+	case Gather:
+		r.Stats = s.stats()
+	case Tubes:
+		r.Names = s.roster.list()
+	case alarm:
+		s.armed = 0 // set again at the end of the batch
+		s.ringing.Store(false)
+	case tubeBorn:
+		s.roster.add(r.Name)
+	case tubeGone:
+		s.roster.remove(r.Name)
+	}
+	if c != nil {
+		r.Soonest = c.soonest()
+		if r.Last {
+			s.answered = append(s.answered, c.waiter)
+		}
+	}
+}
+
+// found answers with j.
+func (r *Request) found(j *job) {
+	if j == nil {
+		r.Status = NotFound
+		return
+	}
+	r.ID, r.Body = j.id, j.body
+}
+
+func (s *Shard) put(r *Request) {
+	if r.ID == 0 {
+		r.ID = s.cfg.Directory.NextID()
+	}
+	if s.cfg.Draining.Load() {
+		r.Status = Draining
+		return
+	}
+	if !s.memory.fits(footprint(r.Body)) {
+		r.Status = OutOfMemory
+		return
+	}
+	j := s.newJob(r)
+	if j.delay > 0 {
+		s.makeDelayed(j)
+	} else {
+		s.makeReady(j)
+	}
+}
+
+// jobCommand does a command by id. It reports false if j is not in a state for
+// it.
+func (s *Shard) jobCommand(r *Request, j *job) bool {
+	mine := j.state == reserved && j.holder == r.Client
+	switch r.Op {
+	case ReserveJob:
+		if j.state == reserved {
+			return false
+		}
+		s.remove(j)
+		s.makeReserved(j, r.Client)
+		r.Body = j.body
+	case Delete:
+		if j.state == reserved && !mine {
+			return false
+		}
+		s.remove(j)
+		j.tube.deletes++
+		s.discard(j)
+	case Release:
+		if !mine {
+			return false
+		}
+		s.remove(j)
+		j.pri, j.delay = r.Pri, r.Delay
+		j.releases++
+		if j.delay > 0 {
+			s.makeDelayed(j)
+		} else {
+			s.makeReady(j)
+		}
+	case Bury:
+		if !mine {
+			return false
+		}
+		s.remove(j)
+		j.pri = r.Pri
+		s.makeBuried(j)
+	case Touch:
+		if !mine {
+			return false
+		}
+		j.at = s.now + int64(j.ttr)*second
+		r.Client.held.fix(j.dueKey(), j)
+		s.schedule(&r.Client.due, j.at)
+	case KickJob:
+		if j.state != buried && j.state != delayed {
+			return false
+		}
+		s.kick(j)
+	case StatsJob:
+		r.Job = s.jobStats(j)
+	case Peek:
+		r.Body = j.body
+	}
+	return true
+}
+
+// kickSome kicks up to N buried jobs of a tube, in the order of burying, or if
+// there is none up to N delayed ones, soonest first.
+func (s *Shard) kickSome(r *Request) {
+	t, most := r.Tube, r.N
+	next := func() *job { return t.buried.head }
+	if t.buried.head == nil {
+		next = t.delayed.top
+	}
+	for r.N = 0; r.N < most; r.N++ {
+		j := next()
+		if j == nil {
+			return
+		}
+		s.kick(j)
+	}
+}
+
+func (s *Shard) use(c *Client, name string) *Tube {
+	t := s.tube(name)
+	t.using++
+	c.using = t
+	return t
+}
+
+func (s *Shard) unuse(c *Client, t *Tube) {
+	t.using--
+	if c.using == t {
+		c.using = nil
+	}
+	s.drop(t)
+}
+
+func (s *Shard) watch(c *Client, name string) *Tube {
+	t := s.tube(name)
+	t.watching++
+	c.watches = append(c.watches, &watch{client: c, tube: t})
+	return t
+}
+
+func (s *Shard) ignore(c *Client, t *Tube) {
+	i, _ := c.watchOn(t)
+	last := len(c.watches) - 1
+	c.watches[i] = c.watches[last]
+	c.watches[last] = nil
+	c.watches = c.watches[:last]
+	t.watching--
+	s.drop(t)
+}
+
+// detach forgets a client. The jobs that it holds are ready again, in the
+// order in which it had reserved them.
+func (s *Shard) detach(c *Client) {
+	s.leave(c)
+	for j := c.heldList.head; j != nil; j = c.heldList.head {
+		s.unreserve(j)
+		s.makeReady(j)
+	}
+	if c.using != nil {
+		s.unuse(c, c.using)
+	}
+	for len(c.watches) > 0 {
+		s.ignore(c, c.watches[len(c.watches)-1].tube)
+	}
+	s.unschedule(&c.due)
+}

@@ -1,0 +1,165 @@
+package shard
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// defaultTube is the tube that every client uses and watches at first. It
+// always exists.
+const defaultTube = "default"
+
+// Directory knows which shard a job is on. The shards call it from their own
+// goroutines, all at once.
+type Directory interface {
+	// NextID takes the next job id.
+	NextID() uint64
+	// Enter says that the job is on that shard now; it comes before any answer
+	// that tells of the job.
+	Enter(id uint64, shard int)
+	// Leave says that the job is no more.
+	Leave(id uint64)
+}
+
+// Config is what a shard shares with the process.
+type Config struct {
+	Index     int
+	Clock     Clock
+	Directory Directory
+	Budget    *Budget
+	// Draining is read at each put: when set, puts are refused.
+	Draining *atomic.Bool
+	// First is the shard with index 0, which keeps the roster of tubes; nil
+	// says that this is the one.
+	First *Shard
+}
+
+// Shard is one actor. Post and Send may be called from any goroutine; all else
+// runs on the shard's own.
+type Shard struct {
+	mailbox *Mailbox
+	cfg     Config
+	stopped chan struct{} // closed when the goroutine has ended
+
+	now       int64 // of the batch being served, on cfg.Clock
+	tubes     map[string]*Tube
+	jobs      map[uint64]*job
+	free      *job // deleted jobs to be used again, linked by next
+	freeCount int
+	memory    ration
+
+	dues  dueHeap
+	timer *time.Timer
+	armed int64 // when the timer fires; 0 when it is not set
+	// alarm is what the timer posts, to have the shard look what has come due.
+	// ringing is true while it is in the mailbox: the timer's goroutine sets
+	// it, the shard's clears it.
+	alarm   Request
+	ringing atomic.Bool
+
+	observers []*Client // with observing set, each at its observerAt
+	roster    *roster   // on the first shard only
+
+	// The clients to be told at the end of the batch: those whose chains are
+	// answered, and those whose waits are.
+	answered []*Waiter
+	granted  []*Waiter
+
+	// Sums over all tubes.
+	urgent, ready, reserved, delayed, buried int
+	total, timeouts                          uint64
+
+	waiting int // clients that wait and have this shard count them
+	queued  int // watches in the queues of tubes
+	served  [NumOps]uint64
+}
+
+// New starts a shard. Stop ends it.
+func New(cfg Config) *Shard {
+	s := &Shard{
+		mailbox: newMailbox(),
+		cfg:     cfg,
+		stopped: make(chan struct{}),
+		alarm:   Request{Op: alarm},
+		tubes:   make(map[string]*Tube),
+		jobs:    make(map[uint64]*job),
+		memory:  ration{Budget: cfg.Budget},
+	}
+	if cfg.First == nil {
+		s.cfg.First = s
+		s.roster = newRoster()
+	}
+	s.timer = time.AfterFunc(time.Hour, s.ring)
+	s.timer.Stop()
+	go s.run()
+	return s
+}
+
+// Post hands over a chain of commands of one client, which has said Expect.
+// They are served in order with no other in between; when all are answered the
+// client's Waiter is told, once. If a reserve comes to wait, the client is told
+// at once (unless the reserve is Quiet) and the rest of the chain is left
+// Unserved.
+func (s *Shard) Post(chain []*Request) {
+	w := chain[0].Client.waiter
+	for _, r := range chain {
+		r.Status, r.Last, r.seq = Unserved, false, w.seq
+	}
+	chain[len(chain)-1].Last = true
+	s.mailbox.post(chain)
+}
+
+// Send hands over a request whose answer nobody awaits.
+func (s *Shard) Send(r *Request) {
+	r.Last = false
+	s.mailbox.post([]*Request{r})
+}
+
+// Stop ends the shard once all that was posted before is served, and returns
+// when it has ended. Nothing may be posted after.
+func (s *Shard) Stop() {
+	s.Send(&Request{Op: stop})
+	<-s.stopped
+}
+
+// run is the life of the shard's goroutine.
+func (s *Shard) run() {
+	defer close(s.stopped)
+	defer s.timer.Stop()
+	for {
+		r := s.mailbox.take()
+		if r == nil {
+			if s.mailbox.park() {
+				<-s.mailbox.wake
+			}
+			continue
+		}
+		s.now = s.cfg.Clock.Now()
+		s.expire()
+		for r != nil {
+			next := r.next // r may be the client's again once it is answered
+			if r.Op == stop {
+				s.release()
+				return
+			}
+			s.serve(r)
+			r = next
+		}
+		s.release()
+		s.arm()
+	}
+}
+
+// release tells the clients what was answered in this batch.
+func (s *Shard) release() {
+	for i, w := range s.answered {
+		s.answered[i] = nil
+		w.answered()
+	}
+	s.answered = s.answered[:0]
+	for i, w := range s.granted {
+		s.granted[i] = nil
+		w.release()
+	}
+	s.granted = s.granted[:0]
+}

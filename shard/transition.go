@@ -1,0 +1,152 @@
+package shard
+
+// A job's life. Each function here puts a job into one state or takes it out
+// of one, with all that is counted and scheduled for it:
+//
+//	        put                 reserve
+//	─────────┬──────▶ ready ──────────────▶ reserved ──────▶ deleted
+//	  delay  │          ▲ ▲                  │ │ │
+//	         ▼          │ └─release, TTR,────┘ │ │
+//	      delayed ──────┘   gone client        │ │
+//	         ▲   run out, kick                 │ │
+//	         └────────────release with delay───┘ │
+//	      buried ──kick──▶ ready                 │
+//	         ▲──────────────────bury─────────────┘
+//
+// A job in any state can be deleted, and reserved by id.
+
+// makeReady puts j, which is in no state, among the ready jobs of its tube,
+// and serves a client that waits for it.
+func (s *Shard) makeReady(j *job) {
+	t := j.tube
+	j.state = ready
+	t.ready.push(j.readyKey(), j)
+	s.ready++
+	if j.pri < urgentPri {
+		s.urgent++
+		t.urgent++
+	}
+	s.offer(t)
+	if j.state == ready && !t.paused() && len(s.observers) > 0 {
+		s.tellObservers(t, j.readyKey())
+	}
+}
+
+func (s *Shard) unready(j *job) {
+	t := j.tube
+	t.ready.remove(j)
+	s.ready--
+	if j.pri < urgentPri {
+		s.urgent--
+		t.urgent--
+	}
+}
+
+// makeDelayed puts j, which is in no state, among the delayed jobs of its tube
+// for j.delay seconds.
+func (s *Shard) makeDelayed(j *job) {
+	t := j.tube
+	j.state = delayed
+	j.at = s.now + int64(j.delay)*second
+	t.delayed.push(j.dueKey(), j)
+	s.delayed++
+	s.schedule(&t.due, j.at)
+}
+
+func (s *Shard) undelay(j *job) {
+	j.tube.delayed.remove(j)
+	s.delayed--
+}
+
+// makeReserved gives j, which is in no state, to a client for its TTR.
+func (s *Shard) makeReserved(j *job, c *Client) {
+	j.state = reserved
+	j.reserves++
+	j.at = s.now + int64(j.ttr)*second
+	j.holder = c
+	c.held.push(j.dueKey(), j)
+	c.heldList.append(j)
+	j.tube.reserved++
+	s.reserved++
+	s.schedule(&c.due, j.at)
+}
+
+func (s *Shard) unreserve(j *job) {
+	c := j.holder
+	c.held.remove(j)
+	c.heldList.remove(j)
+	j.holder = nil
+	j.tube.reserved--
+	s.reserved--
+}
+
+// makeBuried puts j, which is in no state, behind the buried jobs of its tube.
+func (s *Shard) makeBuried(j *job) {
+	j.state = buried
+	j.buries++
+	j.tube.buried.append(j)
+	s.buried++
+}
+
+func (s *Shard) unbury(j *job) {
+	j.tube.buried.remove(j)
+	s.buried--
+}
+
+// remove takes j out of the state that it is in.
+func (s *Shard) remove(j *job) {
+	switch j.state {
+	case ready:
+		s.unready(j)
+	case delayed:
+		s.undelay(j)
+	case reserved:
+		s.unreserve(j)
+	case buried:
+		s.unbury(j)
+	}
+}
+
+// kick makes j, which is buried or delayed, ready.
+func (s *Shard) kick(j *job) {
+	s.remove(j)
+	j.kicks++
+	s.makeReady(j)
+}
+
+// maxFree is how many deleted jobs a shard keeps to use them again.
+const maxFree = 8192
+
+// newJob returns a job in no state for a put, entered everywhere.
+func (s *Shard) newJob(r *Request) *job {
+	j := s.free
+	if j == nil {
+		j = new(job)
+	} else {
+		s.free = j.next
+		s.freeCount--
+	}
+	*j = job{id: r.ID, body: r.Body, tube: r.Tube, created: s.now, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
+	s.jobs[j.id] = j
+	s.cfg.Directory.Enter(j.id, s.cfg.Index)
+	s.memory.charge(footprint(j.body))
+	s.total++
+	j.tube.total++
+	j.tube.jobs++
+	return j
+}
+
+// discard forgets j, which is in no state.
+func (s *Shard) discard(j *job) {
+	t := j.tube
+	delete(s.jobs, j.id)
+	s.cfg.Directory.Leave(j.id)
+	s.memory.charge(-footprint(j.body))
+	t.jobs--
+	*j = job{}
+	if s.freeCount < maxFree {
+		j.next, s.free = s.free, j
+		s.freeCount++
+	}
+	s.drop(t)
+}

@@ -1,0 +1,124 @@
+package shard
+
+// Tube is a named queue. Its name and shard never change and may be read by
+// anyone; all else belongs to the goroutine of its shard. A *Tube that was
+// answered to Use, Watch or Attach may be named in requests until the matching
+// Unuse or Ignore: the tube lives as long.
+type Tube struct {
+	Name  string
+	Shard int
+
+	ready   jobHeap // by (priority, id)
+	delayed jobHeap // by (deadline, id)
+	buried  jobList // in the order of burying
+	waiters watchList
+
+	due due // the next delay or pause to run out
+
+	pausedUntil int64 // on the shards' clock; 0 when not paused
+	pauseFor    uint32
+
+	urgent   int    // ready jobs of an urgent priority
+	reserved int    // jobs that are with clients
+	jobs     int    // in any state
+	total    uint64 // jobs ever put
+
+	using, watching, waiting int // clients
+
+	deletes, pauses uint64 // commands
+}
+
+// paused tells whether the tube's ready jobs may not be reserved now.
+func (t *Tube) paused() bool { return t.pausedUntil != 0 }
+
+// idle tells whether nothing keeps the tube alive.
+func (t *Tube) idle() bool { return t.using == 0 && t.watching == 0 && t.jobs == 0 }
+
+// watch is a client's watch on one tube, and its place in the tube's queue of
+// waiting clients.
+type watch struct {
+	client     *Client
+	tube       *Tube
+	prev, next *watch
+	queued     bool
+}
+
+// watchList is the queue of a tube's waiting clients, first come first served.
+// The zero value is empty.
+type watchList struct{ head, tail *watch }
+
+func (l *watchList) append(w *watch) {
+	w.prev, w.next, w.queued = l.tail, nil, true
+	if l.tail == nil {
+		l.head = w
+	} else {
+		l.tail.next = w
+	}
+	l.tail = w
+}
+
+func (l *watchList) remove(w *watch) {
+	if w.prev == nil {
+		l.head = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		l.tail = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next, w.queued = nil, nil, false
+}
+
+// tube returns the tube of that name, made if need be.
+func (s *Shard) tube(name string) *Tube {
+	t := s.tubes[name]
+	if t == nil {
+		t = &Tube{Name: name, Shard: s.cfg.Index}
+		t.due.owner = t
+		s.tubes[name] = t
+		s.tellRoster(tubeBorn, name)
+	}
+	return t
+}
+
+// drop forgets t if nothing keeps it alive. Every transition that may have
+// taken the last job, user or watcher away ends with it.
+func (s *Shard) drop(t *Tube) {
+	if !t.idle() || t.Name == defaultTube {
+		return
+	}
+	s.unschedule(&t.due)
+	delete(s.tubes, t.Name)
+	s.tellRoster(tubeGone, t.Name)
+}
+
+// pause keeps t's ready jobs from being reserved for some seconds.
+func (s *Shard) pause(t *Tube, seconds uint32) {
+	t.pauses++
+	t.pauseFor = max(seconds, 1)
+	t.pausedUntil = s.now + int64(t.pauseFor)*second
+	s.schedule(&t.due, t.pausedUntil)
+}
+
+// expire lets t's delays and its pause run out that have come due, and returns
+// when the next one does, 0 for never.
+func (t *Tube) expire(s *Shard) int64 {
+	for j := t.delayed.top(); j != nil && j.at <= s.now; j = t.delayed.top() {
+		s.undelay(j)
+		s.makeReady(j)
+	}
+	if t.paused() && t.pausedUntil <= s.now {
+		t.pausedUntil, t.pauseFor = 0, 0
+		s.offer(t)
+		if j := t.ready.top(); j != nil {
+			s.tellObservers(t, j.readyKey())
+		}
+	}
+	next := t.pausedUntil
+	if j := t.delayed.top(); j != nil && (next == 0 || j.at < next) {
+		next = j.at
+	}
+	return next
+}

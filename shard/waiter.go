@@ -1,0 +1,140 @@
+package shard
+
+import "sync/atomic"
+
+// Waiter is what all shards share of one client: the claim that decides who
+// answers a reserve that waits, and the client's wake-up. There is one for
+// each client, made by NewWaiter and used by one goroutine of the client, the
+// owner; methods that others may call say so.
+type Waiter struct {
+	// state is seq<<3 | phase. The owner writes it to begin and to cancel, the
+	// shards by compare-and-swap to claim; the one that claimed writes it last.
+	state atomic.Uint64
+	// pending is how many chains have been posted and are not answered. The
+	// owner sets it when it has nothing posted, the shards count it down. (After
+	// a Quiet wait it is left at one.)
+	pending atomic.Int32
+	// wake has room for one token. Tokens may be spurious: the owner looks at
+	// pending and state to know what has happened.
+	wake chan struct{}
+	// grant is written by the one whose claim succeeded, before it sets the
+	// phase to granted, and read by the owner after it has seen that.
+	grant Grant
+
+	seq uint64 // of the claim; the owner's own copy
+}
+
+// Grant is the answer of a reserve that had to wait.
+type Grant struct {
+	Status  Status // OK, TimedOut or DeadlineSoon
+	ID      uint64
+	Body    []byte
+	Shard   int   // that answered
+	Soonest int64 // see Request
+}
+
+// phase is where a claim stands; the drawing is in the package comment.
+type phase uint64
+
+const (
+	closed    phase = iota // no reserve may wait: the client has hung up
+	open                   // a reserve on one shard may begin to wait
+	probing                // several shards are being asked
+	dirty                  // as probing, and something better came than was told
+	waiting                // whoever moves it on answers the reserve
+	claimed                // somebody is about to grant
+	granted                // the grant may be read
+	cancelled              // the owner has ended the wait
+)
+
+const phaseBits = 3
+
+// NewWaiter returns a client's Waiter.
+func NewWaiter() *Waiter { return &Waiter{wake: make(chan struct{}, 1)} }
+
+func (w *Waiter) word(p phase) uint64 { return w.seq<<phaseBits | uint64(p) }
+
+// move is one step of the claim with that sequence number. Any goroutine.
+func (w *Waiter) move(seq uint64, from, to phase) bool {
+	return w.state.CompareAndSwap(seq<<phaseBits|uint64(from), seq<<phaseBits|uint64(to))
+}
+
+// is tells whether the claim has that sequence number and phase. Any goroutine.
+func (w *Waiter) is(seq uint64, p phase) bool {
+	return w.state.Load() == seq<<phaseBits|uint64(p)
+}
+
+// Begin starts a new claim for chains on one shard. With mayWait a reserve in
+// them may come to wait; without, it is answered TimedOut instead.
+func (w *Waiter) Begin(mayWait bool) {
+	w.seq++
+	p := closed
+	if mayWait {
+		p = open
+	}
+	w.state.Store(w.word(p))
+}
+
+// BeginProbe starts a new claim for Probe and Take on several shards.
+func (w *Waiter) BeginProbe() {
+	w.seq++
+	w.state.Store(w.word(probing))
+}
+
+// Clean tells whether no shard has come by anything better than it told since
+// BeginProbe.
+func (w *Waiter) Clean() bool { return w.is(w.seq, probing) }
+
+// Settle ends the probing. With wait the client waits from now on, wherever it
+// was registered; else it does not take a job any more. False means that
+// something better came meanwhile, and that it must ask again.
+func (w *Waiter) Settle(wait bool) bool {
+	if wait {
+		return w.move(w.seq, probing, waiting)
+	}
+	return w.move(w.seq, probing, cancelled)
+}
+
+// Cancel ends a wait, or keeps a posted reserve from beginning one. True means
+// that the wait was ended by this call: no grant will come, and the shards
+// still have to be told (Cancel the operation). False means that there is no
+// wait to end: the answer has come or will come by itself.
+func (w *Waiter) Cancel() bool {
+	return !w.move(w.seq, open, closed) && w.move(w.seq, waiting, cancelled)
+}
+
+// Granted returns the answer of the reserve that waits, once there is one.
+func (w *Waiter) Granted() (*Grant, bool) {
+	return &w.grant, w.is(w.seq, granted)
+}
+
+// Expect says how many chains are about to be posted.
+func (w *Waiter) Expect(n int) { w.pending.Store(int32(n)) }
+
+// Answered tells whether all chains that were expected have been answered.
+func (w *Waiter) Answered() bool { return w.pending.Load() == 0 }
+
+// Sleep blocks until Poke is called or a shard has something for the client.
+// It may also return for no reason.
+func (w *Waiter) Sleep() { <-w.wake }
+
+// Poke makes Sleep return. Any goroutine may call it.
+func (w *Waiter) Poke() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// answered counts a chain as answered. A shard calls it.
+func (w *Waiter) answered() {
+	if w.pending.Add(-1) == 0 {
+		w.Poke()
+	}
+}
+
+// release lets the owner read the grant. The shard that has claimed calls it.
+func (w *Waiter) release() {
+	w.state.Store(w.state.Load()&^(1<<phaseBits-1) | uint64(granted))
+	w.Poke()
+}
