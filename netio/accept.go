@@ -1,0 +1,91 @@
+package netio
+
+// The accept loop, and what it does when the system has run out of something.
+
+import (
+	"errors"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// acceptPause is how long an accept loop that has run out of descriptors waits when no connection of ours closes: what is
+// missing may have been taken by others.
+const acceptPause = 200 * time.Millisecond
+
+// Serve accepts connections from l until Shutdown, and closes l. It may be called for several listeners at once. The error
+// is never nil; after Shutdown it is ErrServerClosed.
+func (s *Server) Serve(l net.Listener) error {
+	s.mu.Lock()
+	if s.stopping {
+		s.mu.Unlock()
+		l.Close()
+		return ErrServerClosed
+	}
+	s.listeners[l] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		l.Close()
+		s.mu.Lock()
+		delete(s.listeners, l)
+		last := s.isLast()
+		s.mu.Unlock()
+		if last {
+			s.end()
+		}
+	}()
+
+	short := false // in an episode of shortage, which has been logged
+	for {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			if short {
+				short = false
+				s.log.Info("accepting connections again", "listener", l.Addr())
+			}
+			s.add(nc)
+			continue
+		case s.isStopping():
+			return ErrServerClosed
+		case errors.Is(err, net.ErrClosed), !transient(err):
+			return err
+		}
+		if !short {
+			short = true
+			s.log.Warn("cannot accept connections for now", "listener", l.Addr(), "err", err,
+				"connections", s.Connections(), "hint", "raise the limit on open files or lower --max-connections")
+		}
+		select {
+		case <-s.freed:
+		case <-time.After(acceptPause):
+		case <-s.stopped:
+		}
+	}
+}
+
+func (s *Server) isStopping() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// transient reports whether accept may succeed later: out of descriptors or memory, or an error that belongs to the
+// connection that was to be accepted (accept(2), "Error handling"; EPERM is a firewall's).
+func transient(err error) bool {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return false
+	}
+	switch errno {
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM,
+		unix.EPERM, unix.EPROTO, unix.ENETDOWN, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET, unix.EHOSTUNREACH,
+		unix.ENETUNREACH, unix.ECONNABORTED, unix.EINTR, unix.ETIMEDOUT:
+		return true
+	}
+	return false
+}

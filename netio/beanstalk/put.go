@@ -1,0 +1,94 @@
+package beanstalk
+
+import "github.com/sheafq/sheaf/shard"
+
+// servePut serves a put line. If the whole body has come with it, which is the
+// rule, the put is queued like any command and takes its id when it is served.
+// Else its id is taken now, after all that was sent before has been served, so
+// that ids are in the order in which the put lines arrive.
+func (s *session) servePut() {
+	cmd := &s.cmd
+	size := int(cmd.size) + 2
+	if int(cmd.size) > s.protocol.cfg.MaxJobSize {
+		s.client.Count(shard.Put)
+		s.discard(size, tagJobTooBig)
+		return
+	}
+	if cmd.trailing {
+		s.client.Count(shard.Put)
+		s.answer(tagBadFormat)
+		return
+	}
+	s.client.MarkProducer()
+	if len(s.rest) >= size && hasTrailer(s.rest[:size]) {
+		r := s.client.New(shard.Put)
+		s.fillPut(r)
+		r.Body = make([]byte, size)
+		copy(r.Body, s.rest)
+		s.rest = s.rest[size:]
+		s.queue(r)
+		return
+	}
+	s.flush()
+	if s.err != nil {
+		return
+	}
+	s.client.Count(shard.Put)
+	if s.client.MemoryFull(size) {
+		s.discard(size, tagOutOfMemory)
+		return
+	}
+	p := &partialPut{size: size, body: make([]byte, min(size, maxGrant))}
+	s.fillPut(&p.request)
+	p.request.ID = s.client.TakeID()
+	s.put = p
+}
+
+// fillPut fills in what the put line says.
+func (s *session) fillPut(r *shard.Request) {
+	r.Op, r.Tag = shard.Put, tag(cmdPut)
+	r.Pri, r.Delay, r.TTR = s.cmd.pri, s.cmd.delay, max(s.cmd.ttr, 1)
+}
+
+// readBody takes what has come of the body of s.put. It reports false when
+// there has to be more input first.
+func (s *session) readBody() bool {
+	p := s.put
+	for {
+		n := copy(p.body[p.filled:], s.rest)
+		s.rest = s.rest[n:]
+		p.filled += n
+		if p.filled < len(p.body) {
+			// What comes next goes there without us; we are called when it is full.
+			s.conn.ReadInto(p.body[p.filled:])
+			p.filled = len(p.body)
+			return false
+		}
+		if len(p.body) == p.size {
+			break
+		}
+		p.body = append(make([]byte, 0, min(2*len(p.body), p.size)), p.body...)
+		p.body = p.body[:cap(p.body)]
+	}
+	s.put = nil
+	if !hasTrailer(p.body) {
+		s.answer(tagExpectedCRLF)
+		return true
+	}
+	r := s.client.New(shard.Put)
+	*r = p.request
+	r.Body = p.body
+	s.queue(r)
+	return true
+}
+
+// discard throws a body of n bytes with its CRLF away and then answers.
+func (s *session) discard(n int, then tag) {
+	s.skip, s.then = n, then
+}
+
+// hasTrailer tells whether a body ends with CRLF, as it must.
+func hasTrailer(body []byte) bool {
+	n := len(body)
+	return body[n-2] == '\r' && body[n-1] == '\n'
+}

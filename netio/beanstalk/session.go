@@ -1,0 +1,373 @@
+package beanstalk
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/valyala/bytebufferpool"
+
+	"github.com/sheafq/sheaf/router"
+	"github.com/sheafq/sheaf/shard"
+)
+
+// conn is what a session needs of a netio.Conn; see there.
+type conn interface {
+	Buf() *bytebufferpool.ByteBuffer
+	WriteBody(p []byte)
+	ReadInto(dst []byte)
+	Idle(rest []byte) []byte
+}
+
+// session is one client's conversation. It turns command lines into requests,
+// lets the engine serve as many at once as it can, and renders the answers in
+// order.
+type session struct {
+	protocol *Protocol
+	conn     conn
+	client   *router.Client
+	scanner  scanner
+	cmd      command
+
+	rest   []byte // what Serve was given and has not consumed
+	unsent bool   // there are answers in the output buffer
+	err    error  // ends the connection
+
+	put  *partialPut // a put whose body is being read
+	skip int         // bytes of a refused body that are still to be thrown away
+	then tag         // the answer when they are
+}
+
+// partialPut is a put whose line has come and whose body has not, all of it.
+type partialPut struct {
+	request shard.Request
+	body    []byte // what is allocated
+	filled  int    // of body, as far as copied from input
+	size    int    // of the whole body with its CRLF
+}
+
+// maxGrant is how much memory is allocated for a body on the strength of its
+// put line alone. A larger body gets as much again whenever that has arrived,
+// so memory is held by those who send, not by those who announce.
+const maxGrant = 1 << 20
+
+// tag is kept in a request to know how to render its answer: a verb, or one of
+// the answers that need no request.
+type tag = uint8
+
+const (
+	tagBadFormat tag = tag(verbs) + iota
+	tagUnknownCommand
+	tagJobTooBig
+	tagExpectedCRLF
+	tagOutOfMemory
+)
+
+var tagReply = map[tag]string{
+	tagBadFormat:      replyBadFormat,
+	tagUnknownCommand: replyUnknownCommand,
+	tagJobTooBig:      replyJobTooBig,
+	tagExpectedCRLF:   replyExpectedCRLF,
+	tagOutOfMemory:    replyOutOfMemory,
+}
+
+// opOf maps the verbs to the operations by which the engine serves and counts
+// them. The rest of a verb's way is in the switch of session.serve.
+var opOf = [verbs]shard.Op{
+	cmdPut:              shard.Put,
+	cmdUse:              shard.Use,
+	cmdReserve:          shard.Reserve,
+	cmdReserveTimeout:   shard.ReserveTimeout,
+	cmdReserveJob:       shard.ReserveJob,
+	cmdDelete:           shard.Delete,
+	cmdRelease:          shard.Release,
+	cmdBury:             shard.Bury,
+	cmdTouch:            shard.Touch,
+	cmdWatch:            shard.Watch,
+	cmdIgnore:           shard.Ignore,
+	cmdPeek:             shard.Peek,
+	cmdPeekReady:        shard.PeekReady,
+	cmdPeekDelayed:      shard.PeekDelayed,
+	cmdPeekBuried:       shard.PeekBuried,
+	cmdKick:             shard.Kick,
+	cmdKickJob:          shard.KickJob,
+	cmdStatsJob:         shard.StatsJob,
+	cmdStatsTube:        shard.StatsTube,
+	cmdStats:            shard.Gather,
+	cmdListTubes:        shard.Tubes,
+	cmdListTubeUsed:     router.ListTubeUsed,
+	cmdListTubesWatched: router.ListTubesWatched,
+	cmdPauseTube:        shard.PauseTube,
+}
+
+var errAborted = errors.New("wait ended by shutdown")
+
+func (p *Protocol) newSession(c conn) *session {
+	return &session{protocol: p, conn: c, client: p.cfg.Router.NewClient()}
+}
+
+// Hangup is netio.Session's.
+func (s *session) Hangup() { s.client.Hangup() }
+
+// Abort is netio.Session's.
+func (s *session) Abort() { s.client.Abort() }
+
+// Close is netio.Session's.
+func (s *session) Close() { s.client.Close() }
+
+// Serve is netio.Session's: it serves all commands that are complete.
+func (s *session) Serve(in []byte) (n int, err error) {
+	s.rest, s.unsent = in, false
+	for s.err == nil && s.step() {
+	}
+	if s.err == nil {
+		s.flush()
+		s.client.Rest()
+	}
+	n = len(in) - len(s.rest)
+	s.rest = nil
+	return n, s.err
+}
+
+// step takes one command from the input, or a piece of a body. It reports
+// false when there has to be more input first.
+func (s *session) step() bool {
+	switch {
+	case s.skip > 0:
+		n := min(s.skip, len(s.rest))
+		s.rest = s.rest[n:]
+		if s.skip -= n; s.skip > 0 {
+			return false
+		}
+		s.answer(s.then)
+		return true
+	case s.put != nil:
+		return s.readBody()
+	}
+	line, n, st := s.scanner.next(s.rest)
+	s.rest = s.rest[n:]
+	switch st {
+	case needMore:
+		return false
+	case lineTooLong:
+		s.answer(tagBadFormat)
+		return true
+	}
+	switch parse(line, &s.cmd) {
+	case accepted:
+		s.serve()
+	case badFormat:
+		s.answer(tagBadFormat)
+	case unknownCommand:
+		s.answer(tagUnknownCommand)
+	}
+	return true
+}
+
+// serve queues or serves the command that was parsed.
+func (s *session) serve() {
+	cmd := &s.cmd
+	switch cmd.verb {
+	case cmdPut:
+		s.servePut()
+		return
+	case cmdQuit:
+		s.flush()
+		s.err = io.EOF
+		return
+	case cmdUse, cmdWatch, cmdIgnore, cmdStats, cmdListTubes, cmdListTubeUsed, cmdListTubesWatched:
+		s.serveAlone()
+		return
+	}
+	r := s.client.New(opOf[cmd.verb])
+	r.Tag = tag(cmd.verb)
+	switch cmd.verb {
+	case cmdReserve:
+		s.client.MarkWorker()
+		r.Timeout = shard.NoTimeout
+	case cmdReserveTimeout:
+		s.client.MarkWorker()
+		r.Timeout = int64(cmd.timeout) * int64(time.Second)
+	case cmdReserveJob:
+		s.client.MarkWorker()
+		r.ID = cmd.id
+	case cmdRelease:
+		r.ID, r.Pri, r.Delay = cmd.id, cmd.pri, cmd.delay
+	case cmdBury:
+		r.ID, r.Pri = cmd.id, cmd.pri
+	case cmdDelete, cmdTouch, cmdPeek, cmdKickJob, cmdStatsJob:
+		r.ID = cmd.id
+	case cmdKick:
+		r.N = uint64(cmd.count)
+	case cmdStatsTube:
+		r.Name = string(cmd.tube)
+	case cmdPauseTube:
+		r.Name, r.Delay = string(cmd.tube), cmd.pause
+	}
+	s.queue(r)
+}
+
+// queue queues a request from the client's New, once the engine can take it.
+func (s *session) queue(r *shard.Request) {
+	if s.client.Queue(r) {
+		return
+	}
+	again := *r
+	if s.flush(); s.err != nil {
+		return
+	}
+	r = s.client.New(again.Op)
+	*r = again
+	s.client.Queue(r) // the queue is empty: it takes anything
+}
+
+// answer queues an answer that needs no request.
+func (s *session) answer(t tag) {
+	r := s.client.New(shard.None)
+	r.Tag = t
+	s.queue(r)
+}
+
+// serveAlone serves the commands that the engine does not queue.
+func (s *session) serveAlone() {
+	// The name is a part of the input, which flush may give back.
+	name := string(s.cmd.tube)
+	s.flush()
+	if s.err != nil {
+		return
+	}
+	c := s.client
+	c.Count(opOf[s.cmd.verb])
+	b := s.conn.Buf()
+	switch s.cmd.verb {
+	case cmdUse:
+		c.Use(name)
+		b.B = appendUsing(b.B, name)
+	case cmdListTubeUsed:
+		b.B = appendUsing(b.B, c.Used().Name)
+	case cmdWatch:
+		c.Watch(name)
+		b.B = appendWatching(b.B, len(c.Watched()))
+	case cmdIgnore:
+		if c.Ignore(name) {
+			b.B = appendWatching(b.B, len(c.Watched()))
+		} else {
+			b.B = append(b.B, replyNotIgnored...)
+		}
+	case cmdListTubesWatched:
+		var names []string
+		for _, t := range c.Watched() {
+			names = append(names, t.Name)
+		}
+		b.B = appendTubes(b.B, names)
+	case cmdListTubes:
+		b.B = appendTubes(b.B, c.Tubes())
+	case cmdStats:
+		b.B = appendServerStats(b.B, s.protocol.stats(c.Stats()))
+	}
+	s.unsent = true
+}
+
+// flush has the engine serve all that is queued, and renders the answers.
+func (s *session) flush() {
+	for {
+		// Before a wait that may be long the client gets what it is owed, and the
+		// buffers go back.
+		waits := s.client.Waiting() || s.client.Blocking() && !s.unsent
+		if waits {
+			s.rest = s.conn.Idle(s.rest)
+			s.unsent = false
+		}
+		done := s.client.Await(waits)
+		if done == nil {
+			return
+		}
+		for _, r := range done {
+			s.render(r)
+		}
+		if s.err != nil {
+			return // what is queued behind an aborted reserve is not served
+		}
+	}
+}
+
+// render writes the answer to a request.
+func (s *session) render(r *shard.Request) {
+	s.unsent = true
+	b := s.conn.Buf()
+	if fixed, ok := s.fixedReply(r); ok {
+		b.B = append(b.B, fixed...)
+		return
+	}
+	switch verb(r.Tag) {
+	case cmdPut:
+		b.B = appendInserted(b.B, r.ID)
+	case cmdReserve, cmdReserveTimeout, cmdReserveJob:
+		b.B = appendReserved(b.B, r.ID, len(r.Body)-2)
+		s.conn.WriteBody(r.Body)
+	case cmdPeek, cmdPeekReady, cmdPeekDelayed, cmdPeekBuried:
+		b.B = appendFound(b.B, r.ID, len(r.Body)-2)
+		s.conn.WriteBody(r.Body)
+	case cmdKick:
+		b.B = appendKicked(b.B, r.N)
+	case cmdStatsJob:
+		b.B = appendJobStats(b.B, jobStatsOf(r.Job))
+	case cmdStatsTube:
+		b.B = appendTubeStats(b.B, tubeStatsOf(r.TubeStats))
+	}
+}
+
+// fixedReply returns the answer to a request if it is one that never varies.
+func (s *session) fixedReply(r *shard.Request) (string, bool) {
+	if r.Tag >= tag(verbs) {
+		return tagReply[r.Tag], true
+	}
+	switch r.Status {
+	case shard.NotFound:
+		return replyNotFound, true
+	case shard.TimedOut:
+		return replyTimedOut, true
+	case shard.DeadlineSoon:
+		return replyDeadlineSoon, true
+	case shard.Draining:
+		return replyDraining, true
+	case shard.OutOfMemory:
+		return replyOutOfMemory, true
+	case shard.Aborted:
+		s.err = errAborted
+		return "", true
+	}
+	switch verb(r.Tag) {
+	case cmdDelete:
+		return replyDeleted, true
+	case cmdRelease:
+		return replyReleased, true
+	case cmdBury:
+		return replyBuried, true
+	case cmdTouch:
+		return replyTouched, true
+	case cmdKickJob:
+		return replyKicked, true
+	case cmdPauseTube:
+		return replyPaused, true
+	}
+	return "", false
+}
+
+func jobStatsOf(j *shard.JobStats) *jobStats {
+	return &jobStats{
+		id: j.ID, tube: j.Tube, state: j.State, pri: j.Pri, age: j.Age,
+		delay: int64(j.Delay), ttr: int64(j.TTR), timeLeft: j.TimeLeft,
+		reserves: uint64(j.Reserves), timeouts: uint64(j.Timeouts), releases: uint64(j.Releases),
+		buries: uint64(j.Buries), kicks: uint64(j.Kicks),
+	}
+}
+
+func tubeStatsOf(t *shard.TubeStats) *tubeStats {
+	return &tubeStats{
+		name: t.Name, urgent: uint64(t.Urgent), ready: uint64(t.Ready), reserved: uint64(t.Reserved),
+		delayed: uint64(t.Delayed), buried: uint64(t.Buried), totalJobs: t.Total,
+		using: uint64(t.Using), watching: uint64(t.Watching), waiting: uint64(t.Waiting),
+		cmdDelete: t.Deletes, cmdPauseTube: t.Pauses, pause: int64(t.Pause), pauseTimeLeft: t.PauseLeft,
+	}
+}

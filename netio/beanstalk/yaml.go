@@ -1,0 +1,278 @@
+package beanstalk
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A jobStats is the answer to stats-job, its fields in the order of the reply. The age and what follows it up to timeLeft
+// are in whole seconds.
+type jobStats struct {
+	id       uint64
+	tube     string
+	state    string // ready, delayed, reserved or buried
+	pri      uint32
+	age      int64
+	delay    int64
+	ttr      int64
+	timeLeft int64 // until the delay or the TTR runs out; 0 for a job that is ready or buried
+	file     uint64
+	reserves uint64
+	timeouts uint64
+	releases uint64
+	buries   uint64
+	kicks    uint64
+}
+
+// A tubeStats is the answer to stats-tube, its fields in the order of the reply.
+type tubeStats struct {
+	name          string
+	urgent        uint64 // ready jobs with pri < 1024
+	ready         uint64
+	reserved      uint64
+	delayed       uint64
+	buried        uint64
+	totalJobs     uint64
+	using         uint64 // connections
+	watching      uint64 // connections
+	waiting       uint64 // connections in reserve
+	cmdDelete     uint64
+	cmdPauseTube  uint64
+	pause         int64 // seconds, as the last pause-tube said
+	pauseTimeLeft int64 // seconds
+}
+
+// A serverStats is the answer to stats, its fields in the order of the reply. Each cmd counter counts the commands of
+// that name that were served; reserve-job, kick-job and quit have none.
+type serverStats struct {
+	urgent                uint64 // ready jobs with pri < 1024
+	ready                 uint64
+	reserved              uint64
+	delayed               uint64
+	buried                uint64
+	cmdPut                uint64
+	cmdPeek               uint64
+	cmdPeekReady          uint64
+	cmdPeekDelayed        uint64
+	cmdPeekBuried         uint64
+	cmdReserve            uint64
+	cmdReserveTimeout     uint64
+	cmdDelete             uint64
+	cmdRelease            uint64
+	cmdUse                uint64
+	cmdWatch              uint64
+	cmdIgnore             uint64
+	cmdBury               uint64
+	cmdKick               uint64
+	cmdTouch              uint64
+	cmdStats              uint64
+	cmdStatsJob           uint64
+	cmdStatsTube          uint64
+	cmdListTubes          uint64
+	cmdListTubeUsed       uint64
+	cmdListTubesWatched   uint64
+	cmdPauseTube          uint64
+	jobTimeouts           uint64
+	totalJobs             uint64
+	maxJobSize            uint64 // bytes
+	tubes                 uint64
+	connections           uint64
+	producers             uint64
+	workers               uint64
+	waiting               uint64
+	totalConnections      uint64
+	pid                   int
+	version               string
+	utime                 time.Duration
+	stime                 time.Duration
+	uptime                int64 // seconds
+	binlogOldestIndex     uint64
+	binlogCurrentIndex    uint64
+	binlogRecordsMigrated uint64
+	binlogRecordsWritten  uint64
+	binlogMaxSize         uint64 // bytes
+	draining              bool
+	id                    string // 16 hexadecimal digits, drawn at start
+	hostname              string // the nodename of uname(2)
+	os                    string // the version of uname(2)
+	platform              string // the machine of uname(2)
+}
+
+// appendJobStats appends the reply to stats-job.
+func appendJobStats(b []byte, s *jobStats) []byte {
+	y := begin(b)
+	y.uint("id", s.id)
+	y.quoted("tube", s.tube)
+	y.plain("state", s.state)
+	y.uint("pri", uint64(s.pri))
+	y.int("age", s.age)
+	y.int("delay", s.delay)
+	y.int("ttr", s.ttr)
+	y.int("time-left", s.timeLeft)
+	y.uint("file", s.file)
+	y.uint("reserves", s.reserves)
+	y.uint("timeouts", s.timeouts)
+	y.uint("releases", s.releases)
+	y.uint("buries", s.buries)
+	y.uint("kicks", s.kicks)
+	return y.end()
+}
+
+// appendTubeStats appends the reply to stats-tube.
+func appendTubeStats(b []byte, s *tubeStats) []byte {
+	y := begin(b)
+	y.quoted("name", s.name)
+	y.uint("current-jobs-urgent", s.urgent)
+	y.uint("current-jobs-ready", s.ready)
+	y.uint("current-jobs-reserved", s.reserved)
+	y.uint("current-jobs-delayed", s.delayed)
+	y.uint("current-jobs-buried", s.buried)
+	y.uint("total-jobs", s.totalJobs)
+	y.uint("current-using", s.using)
+	y.uint("current-watching", s.watching)
+	y.uint("current-waiting", s.waiting)
+	y.uint("cmd-delete", s.cmdDelete)
+	y.uint("cmd-pause-tube", s.cmdPauseTube)
+	y.int("pause", s.pause)
+	y.int("pause-time-left", s.pauseTimeLeft)
+	return y.end()
+}
+
+// appendServerStats appends the reply to stats.
+func appendServerStats(b []byte, s *serverStats) []byte {
+	y := begin(b)
+	y.uint("current-jobs-urgent", s.urgent)
+	y.uint("current-jobs-ready", s.ready)
+	y.uint("current-jobs-reserved", s.reserved)
+	y.uint("current-jobs-delayed", s.delayed)
+	y.uint("current-jobs-buried", s.buried)
+	y.uint("cmd-put", s.cmdPut)
+	y.uint("cmd-peek", s.cmdPeek)
+	y.uint("cmd-peek-ready", s.cmdPeekReady)
+	y.uint("cmd-peek-delayed", s.cmdPeekDelayed)
+	y.uint("cmd-peek-buried", s.cmdPeekBuried)
+	y.uint("cmd-reserve", s.cmdReserve)
+	y.uint("cmd-reserve-with-timeout", s.cmdReserveTimeout)
+	y.uint("cmd-delete", s.cmdDelete)
+	y.uint("cmd-release", s.cmdRelease)
+	y.uint("cmd-use", s.cmdUse)
+	y.uint("cmd-watch", s.cmdWatch)
+	y.uint("cmd-ignore", s.cmdIgnore)
+	y.uint("cmd-bury", s.cmdBury)
+	y.uint("cmd-kick", s.cmdKick)
+	y.uint("cmd-touch", s.cmdTouch)
+	y.uint("cmd-stats", s.cmdStats)
+	y.uint("cmd-stats-job", s.cmdStatsJob)
+	y.uint("cmd-stats-tube", s.cmdStatsTube)
+	y.uint("cmd-list-tubes", s.cmdListTubes)
+	y.uint("cmd-list-tube-used", s.cmdListTubeUsed)
+	y.uint("cmd-list-tubes-watched", s.cmdListTubesWatched)
+	y.uint("cmd-pause-tube", s.cmdPauseTube)
+	y.uint("job-timeouts", s.jobTimeouts)
+	y.uint("total-jobs", s.totalJobs)
+	y.uint("max-job-size", s.maxJobSize)
+	y.uint("current-tubes", s.tubes)
+	y.uint("current-connections", s.connections)
+	y.uint("current-producers", s.producers)
+	y.uint("current-workers", s.workers)
+	y.uint("current-waiting", s.waiting)
+	y.uint("total-connections", s.totalConnections)
+	y.int("pid", int64(s.pid))
+	y.quoted("version", s.version)
+	y.cpu("rusage-utime", s.utime)
+	y.cpu("rusage-stime", s.stime)
+	y.int("uptime", s.uptime)
+	y.uint("binlog-oldest-index", s.binlogOldestIndex)
+	y.uint("binlog-current-index", s.binlogCurrentIndex)
+	y.uint("binlog-records-migrated", s.binlogRecordsMigrated)
+	y.uint("binlog-records-written", s.binlogRecordsWritten)
+	y.uint("binlog-max-size", s.binlogMaxSize)
+	y.plain("draining", strconv.FormatBool(s.draining))
+	y.plain("id", s.id)
+	y.quoted("hostname", s.hostname)
+	y.quoted("os", s.os)
+	y.quoted("platform", s.platform)
+	return y.end()
+}
+
+// appendTubes appends the reply to list-tubes and list-tubes-watched, the names in the order given and not quoted, as in
+// 1.13 too.
+func appendTubes(b []byte, names []string) []byte {
+	y := begin(b)
+	for _, name := range names {
+		y.b = append(y.b, "- "...)
+		y.b = append(y.b, name...)
+		y.b = append(y.b, '\n')
+	}
+	return y.end()
+}
+
+// A yaml appends one reply of the form
+//
+//	OK <bytes>\r\n
+//	---\n
+//	key: value\n
+//	...
+//	\r\n
+//
+// where bytes counts from the dashes to the last \n. Values in quotes are not escaped, the reference does not do it: tube
+// names have nothing to escape.
+type yaml struct {
+	b    []byte
+	body int // where in b the dashes are
+}
+
+func begin(b []byte) yaml {
+	return yaml{b: append(b, "---\n"...), body: len(b)}
+}
+
+// end puts the reply's first line before the body, whose length is known only now, and returns the whole.
+func (y *yaml) end() []byte {
+	var line [len("OK 18446744073709551615\r\n")]byte
+	b := append(y.b, "\r\n"...)
+	return slices.Insert(b, y.body, appendOK(line[:0], len(y.b)-y.body)...)
+}
+
+func (y *yaml) uint(key string, v uint64) {
+	y.key(key)
+	y.b = strconv.AppendUint(y.b, v, 10)
+	y.b = append(y.b, '\n')
+}
+
+func (y *yaml) int(key string, v int64) {
+	y.key(key)
+	y.b = strconv.AppendInt(y.b, v, 10)
+	y.b = append(y.b, '\n')
+}
+
+func (y *yaml) plain(key, v string) {
+	y.key(key)
+	y.b = append(y.b, v...)
+	y.b = append(y.b, '\n')
+}
+
+// quoted appends a string value as 1.13 does, which 1.12 left plain but for the version.
+func (y *yaml) quoted(key, v string) {
+	y.key(key)
+	y.b = append(y.b, '"')
+	y.b = append(y.b, v...)
+	y.b = append(y.b, '"', '\n')
+}
+
+// cpu appends a time as seconds with six decimals.
+func (y *yaml) cpu(key string, d time.Duration) {
+	us := uint64(d.Microseconds())
+	y.key(key)
+	y.b = strconv.AppendUint(y.b, us/1e6, 10)
+	// A leading 1 keeps the zeros; the point takes its place.
+	at := len(y.b)
+	y.b = strconv.AppendUint(y.b, 1e6+us%1e6, 10)
+	y.b[at] = '.'
+	y.b = append(y.b, '\n')
+}
+
+func (y *yaml) key(key string) {
+	y.b = append(y.b, key...)
+	y.b = append(y.b, ": "...)
+}

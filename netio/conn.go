@@ -1,0 +1,265 @@
+package netio
+
+// A connection: its goroutine, the read loop, and the way it ends.
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Session is the protocol side of one connection. Serve and Close run on the connection's goroutine. Hangup and Abort may
+// be called from any goroutine, concurrently with Serve; they must not block, and are not called after Close has begun.
+type Session interface {
+	// Serve gets everything that was read and not yet consumed. It takes what it can, writes its answers to the Conn, and
+	// returns how many bytes it consumed; the rest comes again, at the start of in, when there is more. in is valid until
+	// Serve returns or calls Conn.Idle. Serve must make progress when in is as long as ReadSize.
+	//
+	// A non-nil error closes the connection after what was written is flushed; io.EOF is a normal end.
+	Serve(in []byte) (n int, err error)
+	// Hangup says that the peer has shut down its sending side or is gone. A wait inside Serve must end. What the peer had
+	// sent before is still served, and answered. Called at most once.
+	Hangup()
+	// Abort says that the server is going down. A wait inside Serve must end without an answer, and Serve then returns an
+	// error or has consumed the command. Called at most once.
+	Abort()
+	// Close is the last call.
+	Close()
+}
+
+// Why a connection ended, when neither its session nor the system says so.
+var (
+	errIdle      = errors.New("idle for too long")
+	errShutdown  = errors.New("server shut down")
+	errNoSession = errors.New("NewSession returned nil")
+	errNoSpace   = errors.New("session consumed nothing of a full buffer")
+	errConsumed  = errors.New("session returned an impossible count of bytes")
+)
+
+// A Conn is one connection, as its session sees it. All exported methods but RemoteAddr are for the connection's own
+// goroutine: call them inside Serve only (NewSession may write too; it goes out before the first read).
+type Conn struct {
+	srv *Server
+	id  uint64 // serial number, never reused: what a hang-up event carries. Written before the goroutine starts.
+	nc  net.Conn
+	raw syscall.RawConn
+
+	input  // input.go; the connection's goroutine only
+	output // output.go; the connection's goroutine only
+
+	// Of the connection's goroutine only.
+	fd      int  // the descriptor while inside the callback of raw.Read, which keeps it from being closed; else -1
+	watched bool // registered with the hang-up watcher
+	err     error
+	active  time.Time // when this connection last parked after progress; for the idle timeout
+	moved   bool      // bytes came in since active was set
+	armed   bool      // a read deadline for the idle timeout is set
+
+	// The flags are written by others and only ever set. Whoever sets one then sets a read deadline in the past (hup, stop)
+	// or shuts the socket down (killed); the connection's goroutine sets a deadline of its own first and reads the flags
+	// afterwards, immediately before it parks. So either it sees the flag, or its park is cut short: no order of the two
+	// loses the wake-up.
+	hup    atomic.Bool // by the hang-up watcher: the peer has shut down its sending side; read to the end of the stream
+	stop   atomic.Bool // by Server.Shutdown: end when the command at hand is done
+	killed atomic.Bool // by Server.Shutdown or by a panic in Hangup or Abort: end now
+
+	mu      sync.Mutex // orders Hangup and Abort against the session's birth and its Close; never held during Serve
+	session Session    // set once by the connection's goroutine under mu; that goroutine may read it without
+	closed  bool       // under mu: set before Session.Close is called
+}
+
+func newConn(s *Server, id uint64, nc net.Conn, raw syscall.RawConn) *Conn {
+	return &Conn{srv: s, id: id, nc: nc, raw: raw, fd: -1}
+}
+
+// RemoteAddr returns the peer's address. It may be called from any goroutine.
+func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// run is the connection's goroutine.
+func (c *Conn) run() {
+	defer c.srv.remove(c)
+	defer c.finish()
+	defer c.recoverPanic("session panicked")
+
+	session := c.srv.config.NewSession(c)
+	if session == nil {
+		c.err = errNoSession
+		return
+	}
+	c.mu.Lock()
+	c.session = session
+	stopped := c.stop.Load()
+	c.mu.Unlock()
+	if stopped {
+		session.Abort() // Shutdown came between accept and here and found no session to tell
+	}
+	c.err = c.Flush()
+	turn := c.turn // the only closure: a method value made once
+	for c.err == nil {
+		err := c.raw.Read(turn)
+		c.fd = -1
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			c.err = err
+			return
+		}
+		// Hung up, shut down or idle. The deadline must go before the next Read, and the flags are looked at after that.
+		c.armed = false
+		if idle := c.srv.config.IdleTimeout; idle > 0 && !c.active.IsZero() && time.Since(c.active) >= idle {
+			c.err = errIdle
+			return
+		}
+		c.err = c.nc.SetReadDeadline(time.Time{})
+	}
+}
+
+// turn is what the poller calls when there may be input, and the whole conversation. It returns false to park, true when
+// the connection has ended and c.err says why.
+func (c *Conn) turn(fd uintptr) (ended bool) {
+	c.fd = int(fd)
+	if !c.watched {
+		c.watched = true
+		if c.err = c.srv.hangups.watch(c.fd, c.id); c.err != nil {
+			if n := c.srv.unwatched.allow(time.Now()); n > 0 {
+				c.srv.log.Error("connection closed: cannot watch it", "err", c.err, "closed", n)
+			}
+			return true
+		}
+	}
+	for {
+		got, drained, err := c.read()
+		if err == unix.EAGAIN {
+			// A FIN that comes after this read is an edge of its own, so hup need not be looked at.
+			c.arm()
+			if c.killed.Load() || c.stop.Load() && c.between() {
+				c.err = errShutdown
+				return true
+			}
+			c.stow()
+			return false
+		}
+		if err != nil {
+			c.err = err
+			return true
+		}
+		c.moved = true
+		finished, err := c.serve(got)
+		if err != nil {
+			c.err = err
+			return true
+		}
+		if drained {
+			c.arm() // before the flags are looked at
+		}
+		// In a shutdown a command begun may be finished; what is left then belongs to the next.
+		if c.killed.Load() || c.stop.Load() && (finished || c.between()) {
+			c.err = errShutdown
+			return true
+		}
+		if drained && !c.hup.Load() {
+			c.stow()
+			return false
+		}
+	}
+}
+
+// arm sees to it that the park that follows ends by the idle timeout. The deadline is set about once a timeout, not once a
+// park: when it passes and the connection was not idle for all of it, run clears it and it is set again for the rest.
+func (c *Conn) arm() {
+	idle := c.srv.config.IdleTimeout
+	if idle <= 0 {
+		return
+	}
+	if c.moved || c.active.IsZero() {
+		c.active, c.moved = time.Now(), false
+	}
+	if !c.armed {
+		c.armed = true
+		c.nc.SetReadDeadline(c.active.Add(idle)) // fails on a closed connection only, as the park will
+	}
+}
+
+// hangup is called by the hang-up watcher.
+func (c *Conn) hangup() {
+	if !c.hup.CompareAndSwap(false, true) {
+		return
+	}
+	c.tell("session panicked in Hangup", Session.Hangup)
+	c.nc.SetReadDeadline(past)
+}
+
+// abort is called by Server.Shutdown, once.
+func (c *Conn) abort() {
+	c.mu.Lock()
+	c.stop.Store(true) // under mu, so that either run sees it or the session is there to be told
+	c.mu.Unlock()
+	c.tell("session panicked in Abort", Session.Abort)
+	c.nc.SetReadDeadline(past)
+}
+
+// tell calls Hangup or Abort unless the session is not there yet or closed already.
+func (c *Conn) tell(panicked string, call func(Session)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil || c.closed {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			c.logPanic(panicked, v)
+			c.kill()
+		}
+	}()
+	call(c.session)
+}
+
+// kill ends the connection from another goroutine. net.Conn.Close would wait until the callback has left the descriptor,
+// that is, for a session that may be stuck; shutting the socket down wakes the goroutine from any wait on the socket, and
+// its own close follows.
+func (c *Conn) kill() {
+	c.killed.Store(true)
+	c.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) })
+}
+
+// finish closes session and socket, whatever state a panic may have left.
+func (c *Conn) finish() {
+	c.fd = -1
+	c.mu.Lock()
+	c.closed = true
+	session := c.session
+	c.mu.Unlock()
+	if session != nil {
+		func() {
+			defer c.recoverPanic("session panicked in Close")
+			session.Close()
+		}()
+	}
+	c.nc.Close()
+	if c.err != io.EOF {
+		c.srv.log.Debug("connection closed", "remote", c.RemoteAddr(), "reason", c.err)
+	}
+}
+
+func (c *Conn) recoverPanic(msg string) {
+	if v := recover(); v != nil {
+		c.logPanic(msg, v)
+		// The session may still hold what it was given, so the buffers are left to the garbage collector.
+		c.err = errors.New(msg)
+	}
+}
+
+func (c *Conn) logPanic(msg string, v any) {
+	c.srv.log.Error(msg, "remote", c.RemoteAddr(), "panic", v, "stack", string(debug.Stack()))
+}
+
+var past = time.Unix(1, 0) // a deadline that has passed

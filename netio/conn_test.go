@@ -1,0 +1,255 @@
+package netio
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestEcho(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	c.send("hello\n")
+	c.want("hello")
+	c.send("one\ntwo\nthr")
+	c.want("one", "two")
+	c.send("ee\n")
+	c.want("three")
+	c.send("body 3\nabcnext\n")
+	c.want("abc", "next")
+	c.send("quit\n")
+	c.wantEOF()
+}
+
+func TestUnixEcho(t *testing.T) {
+	h := newHarness(t, Config{}, "unix:"+filepath.Join(t.TempDir(), "sock"))
+	c := h.dial()
+	c.send("hello\nbody 3\nabc")
+	c.want("hello", "abc")
+	c.send("last\n")
+	c.finish()
+	c.want("last")
+	c.wantEOF()
+}
+
+func TestPipelining(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	const lines = 100_000
+	go func() {
+		var b bytes.Buffer
+		for i := range lines {
+			fmt.Fprintf(&b, "line %d\n", i)
+		}
+		c.Write(b.Bytes())
+	}()
+	for i := range lines {
+		c.want(fmt.Sprintf("line %d", i))
+	}
+}
+
+// Every byte may be the last of a read.
+func TestTornInput(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	for _, b := range []byte("hello\nbody 5\n\nbody\nworld\n") {
+		c.Write([]byte{b})
+	}
+	c.want("hello", "", "body", "", "world")
+}
+
+func TestBodySplitEverywhere(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	body := strings.Repeat("x", 20)
+	request := "before\nbody 20\n" + body + "after\nbody 2\nokbody 0\n"
+	for i := range len(request) {
+		c.send("%s", request[:i])
+		runtime.Gosched() // likely, but not surely, two reads
+		c.send("%s", request[i:])
+		c.want("before", body, "after", "ok", "")
+	}
+	for range 200 {
+		rest := request
+		for rest != "" {
+			n := rand.IntN(len(rest)) + 1
+			c.send("%s", rest[:n])
+			rest = rest[n:]
+		}
+		c.want("before", body, "after", "ok", "")
+	}
+}
+
+func TestLargeBodies(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	for _, size := range []int{copyMax, copyMax + 1, ReadSize - 12, ReadSize, ReadSize + 1, 1 << 20, 10 << 20} {
+		body := make([]byte, size)
+		for i := range body {
+			body[i] = byte(rand.Uint32())
+		}
+		go func() {
+			fmt.Fprintf(c, "before\nbody %d\n", size)
+			c.Write(body)
+			fmt.Fprintf(c, "after\n")
+		}()
+		c.want("before")
+		got := make([]byte, size)
+		if _, err := io.ReadFull(c.r, got); err != nil || !bytes.Equal(got, body) {
+			t.Fatalf("body of %d: %v", size, err)
+		}
+		c.want("", "after")
+	}
+}
+
+// More segments than one writev takes, replies and bodies in turn.
+func TestManyBodies(t *testing.T) {
+	h := newHarness(t, Config{MaxOutput: 64 << 20})
+	c := h.dial()
+	const n = 4000
+	go c.send("%s", strings.Repeat("big 2000\nok\n", n))
+	got := make([]byte, 2000)
+	for i := range n {
+		if _, err := io.ReadFull(c.r, got); err != nil || !bytes.Equal(got, bigBody[:2000]) {
+			t.Fatalf("body %d: %v", i, err)
+		}
+		c.want("", "ok")
+	}
+}
+
+func TestEndlessLine(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	c.send("%s", strings.Repeat("x", 5*ReadSize/2)+"\nhello\n")
+	c.want("TOO LONG", "hello")
+}
+
+// stuck is a session that consumes nothing, or too much.
+type stuck struct{ n int }
+
+func (s stuck) Serve([]byte) (int, error) { return s.n, nil }
+func (stuck) Hangup()                     {}
+func (stuck) Abort()                      {}
+func (stuck) Close()                      {}
+
+func TestSessionThatMisbehaves(t *testing.T) {
+	for _, n := range []int{0, -1, ReadSize + 1} {
+		h := newHarness(t, Config{NewSession: func(*Conn) Session { return stuck{n} }})
+		c := h.dial()
+		c.Write(make([]byte, 2*ReadSize)) // may fail when the first half has closed the connection
+		c.wantClosed()
+	}
+	h := newHarness(t, Config{NewSession: func(*Conn) Session { return nil }})
+	h.dial().wantClosed()
+}
+
+func TestPanic(t *testing.T) {
+	h := newHarness(t, Config{})
+	other := h.dial()
+	other.send("hello\n")
+	other.want("hello")
+	c := h.dial()
+	c.send("panic\n")
+	c.wantClosed()
+	other.send("still here\n")
+	other.want("still here")
+	eventually(t, "session closed", func() bool { return h.closed.Load() == 1 })
+	if log := h.log.String(); !strings.Contains(log, "as told") || !strings.Contains(log, "echo).Serve") {
+		t.Errorf("no stack in the log: %s", log)
+	}
+}
+
+// panicky is a session that panics wherever it can.
+type panicky struct{ end chan struct{} }
+
+func (p panicky) Serve(in []byte) (int, error) { <-p.end; return len(in), nil }
+func (p panicky) Hangup()                      { close(p.end); panic("in Hangup") }
+func (p panicky) Abort()                       { close(p.end); panic("in Abort") }
+func (panicky) Close()                         { panic("in Close") }
+
+func TestPanicElsewhere(t *testing.T) {
+	var made atomic.Int64
+	h := newHarness(t, Config{NewSession: func(*Conn) Session { made.Add(1); return panicky{make(chan struct{})} }})
+	c := h.dial()
+	c.send("x")
+	c.finish()
+	c.wantClosed()
+	h.dial().send("x")
+	eventually(t, "one left", func() bool { return made.Load() == 2 && h.s.Connections() == 1 })
+	if err := h.shutdown(patience); err != nil {
+		t.Error(err)
+	}
+	for _, where := range []string{"in Hangup", "in Abort", "in Close"} {
+		if !strings.Contains(h.log.String(), where) {
+			t.Errorf("panic %s is not in the log", where)
+		}
+	}
+	h = newHarness(t, Config{NewSession: func(*Conn) Session { panic("in NewSession") }})
+	h.dial().wantClosed()
+}
+
+// greeter writes before anything was read.
+type greeter struct{ stuck }
+
+func TestWriteInNewSession(t *testing.T) {
+	h := newHarness(t, Config{NewSession: func(c *Conn) Session {
+		c.Write([]byte("welcome\n"))
+		return greeter{}
+	}})
+	h.dial().want("welcome")
+}
+
+// An idle connection holds no buffer, in the middle of a command or not.
+func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
+	h := newHarness(t, Config{})
+	const n = 400
+	before := heap()
+	for i := range n {
+		c := h.dial()
+		switch i % 3 {
+		case 0:
+			c.send("hello\n")
+			c.want("hello")
+		case 1:
+			c.send("hello\nthis is to be cont")
+			c.want("hello")
+		case 2:
+			c.send("park\n")
+			h.blocked()
+		}
+		c.r = nil
+	}
+	per := (heap() - before) / n
+	t.Logf("%d bytes of heap a connection, both ends", per)
+	if per > 8<<10 && !raceDetector || per > ReadSize/2 {
+		t.Error("too much")
+	}
+}
+
+// heap returns the bytes of live heap.
+func heap() int64 {
+	runtime.GC()
+	runtime.GC() // the pools, too
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestRemoteAddr(t *testing.T) {
+	addrs := make(chan net.Addr, 1)
+	h := newHarness(t, Config{NewSession: func(c *Conn) Session {
+		addrs <- c.RemoteAddr()
+		return stuck{}
+	}})
+	c := h.dial()
+	if got := <-addrs; got.String() != c.LocalAddr().String() {
+		t.Errorf("got %v, want %v", got, c.LocalAddr())
+	}
+}

@@ -1,0 +1,307 @@
+package netio
+
+// The protocol of the tests, and their client.
+//
+//	-> hello\n            <- hello\n
+//	-> body 3\nabc        <- abc\n             (read with ReadInto, sent with WriteBody)
+//	-> big 100000\n       <- 100000 bytes and \n
+//	-> wait\n             <- HUNGUP\n when the client has shut down its sending side; nothing when aborted
+//	-> park\n             as wait, but after Conn.Idle
+//	-> hold\n             <- HELD\n when the test says so, whatever Hangup and Abort say
+//	-> panic\n            -> quit\n            (each closes the connection)
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("NETIO_EMFILE_CHILD") != "" {
+		emfileChild()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const patience = 20 * time.Second // for what must happen; a test that passes never waits that long
+
+// A harness is a server of echo sessions.
+type harness struct {
+	t       testing.TB
+	s       *Server
+	l       net.Listener
+	log     lockedBuffer
+	waiting chan *echo    // a session is blocked in Serve
+	release chan struct{} // ends one hold
+	created atomic.Int64
+	closed  atomic.Int64
+	hangups atomic.Int64
+	aborts  atomic.Int64
+	begun   atomic.Int64 // commands of which Serve got the first part only
+	written atomic.Int64 // bytes that sessions have queued
+	served  sync.WaitGroup
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// newHarness starts a server on a free loopback port, or on addr. When the test ends it must shut down cleanly.
+func newHarness(t testing.TB, config Config, addr ...string) *harness {
+	t.Helper()
+	h := &harness{t: t, waiting: make(chan *echo, 100), release: make(chan struct{}, 100)}
+	if config.NewSession == nil {
+		config.NewSession = h.session
+	}
+	config.Logger = slog.New(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	s, err := NewServer(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.s = s
+	if addr == nil {
+		addr = []string{"127.0.0.1"}
+	}
+	h.l, err = Listen(addr[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.served.Go(func() {
+		if err := s.Serve(h.l); err != ErrServerClosed {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	t.Cleanup(func() {
+		if err := h.shutdown(patience); err != nil {
+			t.Errorf("Shutdown: %v", err)
+		}
+		h.served.Wait()
+		if a, b := h.created.Load(), h.closed.Load(); a != b {
+			t.Errorf("%d sessions created, %d closed", a, b)
+		}
+	})
+	return h
+}
+
+func (h *harness) shutdown(within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return h.s.Shutdown(ctx)
+}
+
+func (h *harness) session(c *Conn) Session {
+	h.created.Add(1)
+	return &echo{h: h, c: c, hung: make(chan struct{}), aborted: make(chan struct{})}
+}
+
+// awaits one session that has blocked inside Serve.
+func (h *harness) blocked() *echo {
+	h.t.Helper()
+	select {
+	case e := <-h.waiting:
+		return e
+	case <-time.After(patience):
+		h.t.Fatal("no session has blocked")
+		return nil
+	}
+}
+
+// eventually polls for what has no channel to wait for.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never happened: ", what)
+		}
+	}
+}
+
+type echo struct {
+	h       *harness
+	c       *Conn
+	hung    chan struct{}
+	aborted chan struct{}
+	body    []byte
+	skip    bool // in a line that is too long
+}
+
+var bigBody = bytes.Repeat([]byte("0123456789abcde\n"), 1<<16)
+
+func (e *echo) Hangup() { e.h.hangups.Add(1); close(e.hung) }
+func (e *echo) Abort()  { e.h.aborts.Add(1); close(e.aborted) }
+func (e *echo) Close()  { e.h.closed.Add(1) }
+
+var errAborted = errors.New("aborted")
+
+func (e *echo) Serve(in []byte) (n int, err error) {
+	if e.body != nil {
+		e.c.WriteBody(e.body)
+		e.c.Write([]byte("\n"))
+		e.body = nil
+	}
+	total := len(in)
+	for {
+		i := bytes.IndexByte(in, '\n')
+		if i < 0 {
+			if len(in) == ReadSize {
+				e.skip = true
+				return total, nil
+			}
+			if e.skip {
+				return total, nil
+			}
+			if len(in) > 0 {
+				e.h.begun.Add(1)
+			}
+			return total - len(in), nil
+		}
+		line := in[:i+1]
+		in = in[i+1:]
+		if e.skip {
+			e.skip = false
+			e.c.Write([]byte("TOO LONG\n"))
+			continue
+		}
+		if len(line) > 5 && line[0] == 'b' {
+			verb, arg, _ := strings.Cut(string(line[:i]), " ")
+			size, err := strconv.Atoi(arg)
+			switch {
+			case err != nil:
+			case verb == "body":
+				e.body = make([]byte, size)
+				have := copy(e.body, in)
+				in = in[have:]
+				if have < size {
+					e.c.ReadInto(e.body[have:])
+					e.h.begun.Add(1)
+					return total - len(in), nil
+				}
+				e.c.WriteBody(e.body)
+				e.c.Write([]byte("\n"))
+				e.body = nil
+				continue
+			case verb == "big":
+				e.h.written.Add(int64(size))
+				e.c.WriteBody(bigBody[:size])
+				e.c.Write([]byte("\n"))
+				continue
+			}
+		}
+		switch string(line) {
+		case "panic\n":
+			panic("as told")
+		case "quit\n":
+			return total - len(in), io.EOF
+		case "park\n", "wait\n":
+			if line[0] == 'p' {
+				in = e.c.Idle(in)
+				if e.c.buf != nil || e.c.replies != nil || e.c.vec != nil {
+					panic("Idle left a buffer")
+				}
+			}
+			e.h.waiting <- e
+			select {
+			case <-e.hung:
+				e.c.Write([]byte("HUNGUP\n"))
+			case <-e.aborted:
+				return total - len(in), errAborted
+			}
+		case "hold\n":
+			e.h.waiting <- e
+			<-e.h.release
+			e.c.Write([]byte("HELD\n"))
+		default:
+			e.h.written.Add(int64(len(line)))
+			b := e.c.Buf()
+			b.B = append(b.B, line...)
+		}
+	}
+}
+
+// A client is a connection to the server. Whatever goes wrong fails the test, and nothing hangs.
+type client struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func (h *harness) dial() *client {
+	h.t.Helper()
+	nc, err := net.Dial(h.l.Addr().Network(), h.l.Addr().String())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	return &client{h.t, nc, bufio.NewReader(nc)}
+}
+
+func (c *client) send(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.Conn, format, args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) want(lines ...string) {
+	c.t.Helper()
+	for _, line := range lines {
+		got, err := c.r.ReadString('\n')
+		if err != nil || got != line+"\n" {
+			c.t.Fatalf("got %.100q, %v; want %.100q", got, err, line)
+		}
+	}
+}
+
+// wantEOF wants the end of the stream, with nothing before it.
+func (c *client) wantEOF() {
+	c.t.Helper()
+	if b, err := c.r.ReadByte(); err != io.EOF {
+		c.t.Fatalf("got %q, %v; want the end", b, err)
+	}
+}
+
+// wantClosed wants the connection closed, by FIN or RST.
+func (c *client) wantClosed() {
+	c.t.Helper()
+	b, err := io.ReadAll(c.r)
+	if len(b) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Fatalf("got %q, %v; want the end", b, err)
+	}
+}
+
+// finish shuts down the sending side.
+func (c *client) finish() {
+	c.t.Helper()
+	if err := c.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		c.t.Fatal(err)
+	}
+}

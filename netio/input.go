@@ -1,0 +1,169 @@
+package netio
+
+// What a connection has read: the pooled buffer, the rest of a torn command, and a body on its way to its slice.
+
+import (
+	"io"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ReadSize is the size of a read buffer, in bytes, and so the most that Session.Serve is given at once. 64 KiB takes some
+// thousand pipelined commands in one read and costs nothing while a connection is idle.
+const ReadSize = 64 << 10
+
+// Read buffers all have one size, so there is nothing for bytebufferpool to calibrate and its shared counters, which every
+// core would write at every wake-up, are saved.
+var readPool = sync.Pool{New: func() any { return new([ReadSize]byte) }}
+
+// input is the reading half of a Conn; its fields belong to the connection's goroutine.
+//
+// Unconsumed bytes are buf[:held], or kept while there is no buffer; never both. While dst is not nil there are none.
+type input struct {
+	buf  *[ReadSize]byte // nil while parked
+	held int
+	kept []byte
+	dst  []byte // what is still to be filled of ReadInto's destination
+
+	serving []byte // what Serve was given, or what Idle left of it
+	skipped int    // how much of what Serve was given lies before serving
+
+	iov [2]unix.Iovec // for readv; cleared after use so that it holds nothing
+}
+
+// ReadInto makes the bytes that follow in go straight into dst: Serve, which must consume all of in, is called again when dst
+// is full, with what followed it (maybe nothing). The bytes of dst that in held already have been copied by the session,
+// and dst begins behind them. An empty dst changes nothing.
+func (c *Conn) ReadInto(dst []byte) {
+	if len(dst) > 0 {
+		c.dst = dst
+	}
+}
+
+// Idle is called by a session inside Serve before a wait that may be long, such as a reserve: it flushes what was written and
+// gives the connection's buffers back, so that a connection that waits costs no more than an idle one. rest is what is left
+// of in (its end); the copy that Idle returns takes its place. The count that Serve returns is still that of in.
+func (c *Conn) Idle(rest []byte) []byte {
+	c.Flush() // an error is sticky and ends the connection after Serve
+	c.releaseOutput()
+	if c.buf == nil {
+		return rest // a second Idle within one Serve
+	}
+	consumed := len(c.serving) - len(rest)
+	c.skipped += consumed
+	c.serving = clone(rest)
+	readPool.Put(c.buf)
+	c.buf, c.held = nil, 0
+	return c.serving
+}
+
+// read makes one read(2) or readv(2) and says how many bytes it got, and whether it has drained the socket. At the end of the
+// stream the error is io.EOF.
+func (c *Conn) read() (got int, drained bool, err error) {
+	if c.buf == nil {
+		c.buf = readPool.Get().(*[ReadSize]byte)
+		c.held = copy(c.buf[:], c.kept)
+		c.kept = nil
+	}
+	free := c.buf[c.held:]
+	room := len(c.dst) + len(free)
+	for {
+		if c.dst == nil {
+			got, err = unix.Read(c.fd, free)
+		} else {
+			got, err = c.readv(free)
+		}
+		if err != unix.EINTR {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, true, err
+	case got == 0:
+		return 0, true, io.EOF
+	}
+	return got, got < room, nil
+}
+
+// readv reads into what is missing of dst and, behind it, into free.
+func (c *Conn) readv(free []byte) (int, error) {
+	c.iov[0].Base = &c.dst[0]
+	c.iov[0].SetLen(len(c.dst))
+	c.iov[1].Base = &free[0]
+	c.iov[1].SetLen(len(free))
+	n, _, errno := unix.Syscall(unix.SYS_READV, uintptr(c.fd), uintptr(unsafe.Pointer(&c.iov[0])), 2)
+	c.iov = [2]unix.Iovec{}
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// serve hands the session what was read, when there is something for it, and flushes its answers. It reports whether a
+// command was finished: the session consumed something or got its body, and asks for no other.
+func (c *Conn) serve(got int) (finished bool, err error) {
+	filled := c.dst != nil
+	if filled {
+		if got < len(c.dst) {
+			c.dst = c.dst[got:]
+			return false, nil
+		}
+		got -= len(c.dst)
+		c.dst = nil
+	}
+	c.held += got
+	in := c.buf[:c.held]
+	c.serving, c.skipped = in, 0
+	n, err := c.session.Serve(in)
+	if ferr := c.Flush(); err == nil {
+		err = ferr
+	}
+	rest := c.serving
+	c.serving = nil
+	if err != nil {
+		return false, err
+	}
+	if n < c.skipped || n > len(in) || c.dst != nil && n < len(in) {
+		return false, errConsumed
+	}
+	rest = rest[n-c.skipped:]
+	if c.buf == nil {
+		c.kept = rest // Idle has given the buffer back
+	} else {
+		if n > 0 {
+			copy(c.buf[:], rest)
+		}
+		c.held = len(rest)
+	}
+	if len(rest) == ReadSize {
+		return false, errNoSpace
+	}
+	return c.dst == nil && (filled || n > 0), nil
+}
+
+// between reports whether no command has been begun: a shutdown may close the connection.
+func (c *Conn) between() bool { return c.dst == nil && c.held == 0 && len(c.kept) == 0 }
+
+// stow gives the buffers back before the goroutine parks, and keeps what is left of a torn command in a slice of its size.
+func (c *Conn) stow() {
+	c.releaseOutput()
+	if c.buf == nil {
+		return
+	}
+	c.kept = clone(c.buf[:c.held])
+	readPool.Put(c.buf)
+	c.buf, c.held = nil, 0
+}
+
+// clone copies p into a slice of its size; nothing of an empty one.
+func clone(p []byte) []byte {
+	if len(p) == 0 {
+		return nil
+	}
+	q := make([]byte, len(p))
+	copy(q, p)
+	return q
+}

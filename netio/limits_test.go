@@ -1,0 +1,242 @@
+package netio
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMaxConnections(t *testing.T) {
+	h := newHarness(t, Config{MaxConnections: 3})
+	var clients []*client
+	for range 3 {
+		c := h.dial()
+		c.send("hello\n")
+		c.want("hello")
+		clients = append(clients, c)
+	}
+	for range 20 {
+		h.dial().wantClosed()
+	}
+	if n := strings.Count(h.log.String(), "too many"); n < 1 || n > 3 {
+		t.Errorf("%d log lines about 20 refused connections", n)
+	}
+	clients[0].Close()
+	eventually(t, "room", func() bool { return h.s.Connections() == 2 })
+	c := h.dial()
+	c.send("in\n")
+	c.want("in")
+}
+
+// A client that never reads is stopped being read, and costs a bounded amount of memory.
+func TestClientThatNeverReads(t *testing.T) {
+	h := newHarness(t, Config{})
+	other := h.dial()
+	for _, request := range []string{"big 100000\n", strings.Repeat("z", 200) + "\n"} {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		c := h.dial()
+		c.Conn.(*net.TCPConn).SetReadBuffer(16 << 10)
+		written := h.written.Load()
+		requests := strings.Repeat(request, 1000)
+		sent := 0
+		for {
+			c.SetWriteDeadline(time.Now().Add(500 * time.Millisecond))
+			n, err := io.WriteString(c, requests)
+			sent += n
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sent > 200<<20 {
+				t.Fatal("never stopped being read")
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
+			t.Errorf("heap grew by %d bytes", grown)
+		}
+		t.Logf("%.5q: %d bytes of answers were made before the client blocked at %d sent", request, h.written.Load()-written, sent)
+		other.send("hello\n")
+		other.want("hello")
+	}
+}
+
+// Read at last, everything is there and in order.
+func TestSlowReader(t *testing.T) {
+	h := newHarness(t, Config{MaxOutput: 10_000})
+	c := h.dial()
+	const n = 3000
+	go func() {
+		for i := range n {
+			c.send("before %d\nbig %d\nafter\n", i, 500+i*5)
+		}
+	}()
+	for i := range n {
+		c.want(fmt.Sprintf("before %d", i))
+		got := make([]byte, 500+i*5)
+		if _, err := io.ReadFull(c.r, got); err != nil || string(got) != string(bigBody[:len(got)]) {
+			t.Fatalf("body %d is wrong, %v", i, err)
+		}
+		c.want("", "after")
+	}
+}
+
+func TestIdleTimeout(t *testing.T) {
+	const idle = 50 * time.Millisecond
+	h := newHarness(t, Config{IdleTimeout: idle})
+	for _, request := range []string{"", "hello\n", "torn", "body 10\nabc"} {
+		start := time.Now()
+		c := h.dial()
+		c.send("%s", request)
+		if request == "hello\n" {
+			c.want("hello")
+		}
+		c.wantClosed()
+		if d := time.Since(start); d < idle {
+			t.Errorf("%q: closed after %v", request, d)
+		}
+	}
+	eventually(t, "the log", func() bool { return strings.Count(h.log.String(), errIdle.Error()) == 4 })
+}
+
+// Neither a client that does something, nor one that waits in its session, is idle.
+func TestIdleTimeoutSparesTheBusy(t *testing.T) {
+	const idle = 150 * time.Millisecond
+	h := newHarness(t, Config{IdleTimeout: idle})
+	waiting, holding, busy := h.dial(), h.dial(), h.dial()
+	waiting.send("park\n")
+	h.blocked()
+	holding.send("hold\n")
+	h.blocked()
+	for start := time.Now(); time.Since(start) < 3*idle; time.Sleep(idle / 10) {
+		busy.send("hello\n")
+		busy.want("hello")
+	}
+	h.release <- struct{}{}
+	holding.want("HELD")
+	holding.send("hello\n")
+	holding.want("hello")
+	holding.wantClosed()
+	waiting.finish()
+	waiting.want("HUNGUP")
+	waiting.wantEOF()
+}
+
+// A peer that does not read is idle, too.
+func TestIdleTimeoutOfAWrite(t *testing.T) {
+	h := newHarness(t, Config{IdleTimeout: 50 * time.Millisecond})
+	c := h.dial()
+	c.send("%s", strings.Repeat("big 1000000\n", 100))
+	eventually(t, "closed", func() bool { return h.created.Load() == 1 && h.s.Connections() == 0 })
+}
+
+// The server runs out of descriptors in a process of its own, which is this test binary again.
+func TestOutOfDescriptors(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), "NETIO_EMFILE_CHILD=1")
+	var log lockedBuffer
+	cmd.Stderr = &log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill() // does nothing after Wait
+	addr, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err, log.String())
+	}
+	dial := func() *client {
+		nc, err := net.Dial("tcp", strings.TrimSpace(addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc.SetDeadline(time.Now().Add(patience))
+		return &client{t, nc, bufio.NewReader(nc)}
+	}
+
+	for episode := 1; episode <= 2; episode++ {
+		var clients []*client
+		for range 40 { // the rest waits in the listener's backlog
+			c := dial()
+			c.send("hello\n")
+			clients = append(clients, c)
+		}
+		eventually(t, "out of descriptors", func() bool { return strings.Count(log.String(), "cannot accept") >= episode })
+		clients[0].want("hello")
+		clients[0].send("still served\n")
+		clients[0].want("still served")
+		for i, c := range clients { // each that goes makes room for another
+			if i > 0 {
+				c.want("hello")
+			}
+			c.Close()
+		}
+		eventually(t, "over", func() bool { return strings.Count(log.String(), "accepting connections again") >= episode })
+	}
+	// A slot that frees up lets one in and starts another episode, so there may be some more than two.
+	if n := strings.Count(log.String(), "cannot accept"); n > 100 {
+		t.Errorf("%d log lines:\n%s", n, log.String())
+	}
+	stdin.Close()
+	if err := cmd.Wait(); err != nil {
+		t.Error(err, log.String())
+	}
+}
+
+func emfileChild() {
+	check := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	h := &harness{}
+	s, err := NewServer(Config{NewSession: h.session, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	check(err)
+	l, err := Listen("127.0.0.1", 0)
+	check(err)
+	check(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 20, Max: 20}))
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Serve(l) })
+	fmt.Println(l.Addr())
+	io.Copy(io.Discard, os.Stdin)
+	check(s.Shutdown(context.Background()))
+	wg.Wait()
+}
+
+func TestThrottle(t *testing.T) {
+	var th throttle
+	now := time.Now()
+	for i, want := range []int{1, 0, 0, 3, 0} {
+		if i == 3 {
+			now = now.Add(time.Second)
+		}
+		if n := th.allow(now); n != want {
+			t.Errorf("event %d: got %d, want %d", i, n, want)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package netio
+
+// Listening sockets, and what becomes of the file that a dead server's unix socket left behind.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Listen opens a listening socket. addr is an IP address or host name ("" for all addresses, IPv4 and IPv6), with port as
+// its TCP port (0: any free one); or "unix:PATH", where port is ignored and a stale socket, one on which nobody answers, is
+// removed first. A live server's socket is an error that wraps unix.EADDRINUSE, as a TCP port in use is. What is not a
+// socket is never removed.
+func Listen(addr string, port int) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		return listenUnix(path)
+	}
+	if ip, ok := strings.CutPrefix(addr, "["); ok {
+		addr = strings.TrimSuffix(ip, "]") // [::1] means ::1
+	}
+	return net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
+}
+
+func listenUnix(path string) (net.Listener, error) {
+	if path == "" {
+		return nil, errors.New("listen unix: the path is missing")
+	}
+	if err := removeStale(path); err != nil {
+		return nil, fmt.Errorf("listen unix %s: %w", path, err)
+	}
+	return net.Listen("unix", path) // unlinks the file when closed
+}
+
+// removeStale removes the socket at path when nobody listens there. Two servers that start on one path at the same instant
+// can still get in each other's way; who wants to exclude that lets systemd hold the socket.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return errors.New("the path exists and is not a socket")
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return unix.EADDRINUSE
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return err // not a stream socket, not ours to touch, or a server too busy to answer
+	}
+	return os.Remove(path)
+}
