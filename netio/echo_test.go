@@ -122,7 +122,7 @@ func (h *harness) session(c *Conn) Session {
 	return &echo{h: h, c: c, hung: make(chan struct{}), aborted: make(chan struct{})}
 }
 
-// awaits one session that has blocked inside Serve.
+// blocked waits for one session that has blocked inside Serve.
 func (h *harness) blocked() *echo {
 	h.t.Helper()
 	select {

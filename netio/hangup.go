@@ -65,7 +65,7 @@ func (h *hangups) run(report func(id uint64)) {
 				return true // cannot be: the descriptor and the arguments are good
 			}
 			for _, ev := range events[:n] {
-				_ = ev
+				report(uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32)
 			}
 			if n < len(events) {
 				return false // the list is empty; whatever comes next is an edge

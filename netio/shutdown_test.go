@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// begin calls Shutdown on a goroutine and returns when the server is stopping.
+// beginShutdown calls Shutdown on a goroutine and returns when the server is stopping.
 func (h *harness) beginShutdown(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- h.s.Shutdown(ctx) }()

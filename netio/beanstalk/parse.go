@@ -8,7 +8,8 @@ import (
 // maxName is the longest tube name, in bytes.
 const maxName = 200
 
-// maxTimeout is the longest timeout of reserve-with-timeout, in seconds: the reference keeps it in a C int.
+// maxTimeout is the longest timeout of reserve-with-timeout, in seconds: the
+// reference keeps it in a C int.
 const maxTimeout = math.MaxInt32
 
 // A verb is one of the protocol's commands.
@@ -44,8 +45,9 @@ const (
 	verbs // the number of verbs
 )
 
-// A command is a parsed command line. Only the fields that its verb has are meaningful, the others hold what they held
-// before: a session parses every line into the same command without clearing it.
+// A command is a parsed command line. Only the fields that its verb has are
+// meaningful, the others hold what they held before: a session parses every
+// line into the same command without clearing it.
 type command struct {
 	verb     verb
 	trailing bool   // put: bytes follow the size; BAD_FORMAT unless the job is too big
@@ -69,16 +71,20 @@ const (
 	unknownCommand
 )
 
-// parse reads a command line, given without its CR LF, into c. It accepts what beanstalkd 1.13 accepts (prot.c,
-// which_cmd and dispatch_cmd; asked of a running 1.12 by the tests) and allocates nothing.
+// parse reads a command line, given without its CR LF, into c. It accepts what
+// beanstalkd 1.13 accepts (prot.c, which_cmd and dispatch_cmd; asked of a
+// running 1.12 by the tests) and allocates nothing.
 //
-// The reference recognises a command by the first prefix that matches, and the prefixes overlap; the cases below stand
-// in its order, which decides between BAD_FORMAT and UNKNOWN_COMMAND: `reserve-job` without a space is a `reserve` with
-// something behind it. Whatever else is wrong with a line yields BAD_FORMAT, so that the order of those checks does not
-// show, but for put: a job that is too big is refused before bytes behind its size are. parse cannot know the limit,
-// hence command.trailing.
+// The reference recognises a command by the first prefix that matches, and the
+// prefixes overlap; the cases below stand in its order, which decides between
+// BAD_FORMAT and UNKNOWN_COMMAND: `reserve-job` without a space is a `reserve`
+// with something behind it. Whatever else is wrong with a line yields
+// BAD_FORMAT, so that the order of those checks does not show, but for put: a
+// job that is too big is refused before bytes behind its size are. parse cannot
+// know the limit, hence command.trailing.
 func parse(line []byte, c *command) rejection {
-	// The reference works on C strings, and refuses a NUL before it looks for a command.
+	// The reference works on C strings, and refuses a NUL before it looks for a
+	// command.
 	if bytes.IndexByte(line, 0) >= 0 {
 		return badFormat
 	}
@@ -197,7 +203,8 @@ func (c *command) parseID(v verb, args []byte) rejection {
 	return verdict(n.end())
 }
 
-// parseTube reads the arguments of a command that takes a tube's name. Unlike before numbers no space is skipped.
+// parseTube reads the arguments of a command that takes a tube's name. Unlike
+// before numbers no space is skipped.
 func (c *command) parseTube(v verb, args []byte) rejection {
 	c.verb = v
 	c.tube = args
@@ -215,8 +222,9 @@ func (c *command) parsePut(args []byte) rejection {
 	return verdict(!n.bad)
 }
 
-// parseReserveTimeout follows 1.13: the number is read like any other, where 1.12 took what strtol makes of it (nothing,
-// a sign, letters, a larger number modulo 2^32). What stands behind it is ignored by both.
+// parseReserveTimeout follows 1.13: the number is read like any other, where
+// 1.12 took what strtol makes of it (nothing, a sign, letters, a larger number
+// modulo 2^32). What stands behind it is ignored by both.
 func (c *command) parseReserveTimeout(args []byte) rejection {
 	c.verb = cmdReserveTimeout
 	n := numbers{rest: args}
@@ -241,8 +249,9 @@ func (c *command) parseBury(args []byte) rejection {
 	return verdict(n.end())
 }
 
-// parseKick accepts what strtoul accepts and ignores what stands behind the number. The reference keeps the result, an
-// unsigned long, in an unsigned int: -1 kicks all there is, and 4294967296 kicks nothing.
+// parseKick accepts what strtoul accepts and ignores what stands behind the
+// number. The reference keeps the result, an unsigned long, in an unsigned int:
+// -1 kicks all there is, and 4294967296 kicks nothing.
 func (c *command) parseKick(args []byte) rejection {
 	c.verb = cmdKick
 	n, ok := strtoul(args)
@@ -250,8 +259,9 @@ func (c *command) parseKick(args []byte) rejection {
 	return verdict(ok)
 }
 
-// parsePauseTube reads the arguments of pause-tube, whose prefix has no space: `pause-tubefoo 1` pauses foo. The name is
-// as long as its bytes may stand in a name.
+// parsePauseTube reads the arguments of pause-tube, whose prefix has no space:
+// `pause-tubefoo 1` pauses foo. The name is as long as its bytes may stand in a
+// name.
 func (c *command) parsePauseTube(args []byte) rejection {
 	c.verb = cmdPauseTube
 	args = skipSpaces(args)
@@ -286,9 +296,10 @@ func nameIsOK(name []byte) bool {
 	return true
 }
 
-// numbers reads the numbers of a command line one after the other: any number of spaces, then decimal digits, no sign. Two
-// numbers are always parted by spaces, since a digit would belong to the first and anything else fails the second. After
-// the first fault bad is set, and stays.
+// numbers reads the numbers of a command line one after the other: any number
+// of spaces, then decimal digits, no sign. Two numbers are always parted by
+// spaces, since a digit would belong to the first and anything else fails the
+// second. After the first fault bad is set, and stays.
 type numbers struct {
 	rest []byte // what has not been read
 	bad  bool
@@ -319,8 +330,8 @@ func (n *numbers) uint64() uint64 {
 	return v
 }
 
-// decimal reads the decimal digits that s begins with; i counts them. It fails if there are none or if they make 2^64 or
-// more.
+// decimal reads the decimal digits that s begins with; i counts them. It fails
+// if there are none or if they make 2^64 or more.
 func decimal(s []byte) (v uint64, i int, ok bool) {
 	const cutoff = math.MaxUint64 / 10
 	ok = true
@@ -337,8 +348,9 @@ func decimal(s []byte) (v uint64, i int, ok bool) {
 	return v, i, ok && i > 0
 }
 
-// strtoul reads a number as the C function does in base 10 and the C locale: white space of any kind, a sign, digits. A
-// minus negates modulo 2^64; out of range is only what is so without its sign.
+// strtoul reads a number as the C function does in base 10 and the C locale:
+// white space of any kind, a sign, digits. A minus negates modulo 2^64; out of
+// range is only what is so without its sign.
 func strtoul(s []byte) (v uint64, ok bool) {
 	for len(s) > 0 && (s[0] == ' ' || '\t' <= s[0] && s[0] <= '\r') {
 		s = s[1:]
@@ -355,7 +367,8 @@ func strtoul(s []byte) (v uint64, ok bool) {
 	return v, ok
 }
 
-// skipSpaces returns s without the spaces it begins with. Only the space itself counts, no other white space.
+// skipSpaces returns s without the spaces it begins with. Only the space itself
+// counts, no other white space.
 func skipSpaces(s []byte) []byte {
 	for len(s) > 0 && s[0] == ' ' {
 		s = s[1:]

@@ -13,8 +13,9 @@ import (
 // reference is Debian's beanstalkd 1.12, the running truth about the protocol.
 const reference = "/usr/bin/beanstalkd"
 
-// startReference starts the reference on a unix socket for the length of the test and returns the socket's path. Where
-// it is not installed the test is skipped, and fails in CI.
+// startReference starts the reference on a unix socket for the length of the
+// test and returns the socket's path. Where it is not installed the test is
+// skipped, and fails in CI.
 func startReference(t *testing.T) (socket string) {
 	t.Helper()
 	if _, err := os.Stat(reference); err != nil {
@@ -45,8 +46,9 @@ func startReference(t *testing.T) (socket string) {
 	}
 }
 
-// ask sends the segments to the reference over a connection of their own, half-closes it, and returns all that comes
-// back. A half-closed client gets the answers to everything it sent.
+// ask sends the segments to the reference over a connection of their own,
+// half-closes it, and returns all that comes back. A half-closed client gets
+// the answers to everything it sent.
 func ask(t *testing.T, socket string, segments ...string) string {
 	t.Helper()
 	conn, err := net.Dial("unix", socket)
@@ -56,7 +58,8 @@ func ask(t *testing.T, socket string, segments ...string) string {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	for _, s := range segments {
-		// A quit among the segments closes the connection under us; what was answered before counts.
+		// A quit among the segments closes the connection under us; what was answered
+		// before counts.
 		if _, err := io.WriteString(conn, s); err != nil {
 			break
 		}

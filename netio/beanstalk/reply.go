@@ -23,15 +23,16 @@ const (
 	replyUnknownCommand = "UNKNOWN_COMMAND\r\n"
 )
 
-// The functions below append one reply line each to b and return it, like the appenders of strconv.
+// The functions below append one reply line each to b and return it, like the
+// appenders of strconv.
 
 // appendInserted appends the answer to put.
 func appendInserted(b []byte, id uint64) []byte {
 	return appendNumber(b, "INSERTED ", id)
 }
 
-// appendReserved appends the line that announces a reserved job's body of size bytes, its CR LF not counted. The body and
-// its CR LF follow.
+// appendReserved appends the line that announces a reserved job's body of size
+// bytes, its CR LF not counted. The body and its CR LF follow.
 func appendReserved(b []byte, id uint64, size int) []byte {
 	return appendJob(b, "RESERVED ", id, size)
 }
@@ -48,7 +49,8 @@ func appendUsing[T []byte | string](b []byte, tube T) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendWatching appends the answer to watch and ignore: the number of tubes watched.
+// appendWatching appends the answer to watch and ignore: the number of tubes
+// watched.
 func appendWatching(b []byte, n int) []byte {
 	return appendNumber(b, "WATCHING ", uint64(n))
 }
@@ -58,7 +60,8 @@ func appendKicked(b []byte, n uint64) []byte {
 	return appendNumber(b, "KICKED ", n)
 }
 
-// appendOK appends the line that announces size bytes of YAML, the CR LF behind them not counted.
+// appendOK appends the line that announces size bytes of YAML, the CR LF behind
+// them not counted.
 func appendOK(b []byte, size int) []byte {
 	return appendNumber(b, "OK ", uint64(size))
 }

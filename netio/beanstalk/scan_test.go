@@ -15,7 +15,8 @@ func x(n int) string { return strings.Repeat("x", n-2) + "\r\n" }
 // used is a command whose answer never varies on a new connection.
 const used = "list-tube-used\r\n"
 
-// streams are inputs with what the session answers them, reserved for commands whose answers need no engine.
+// streams are inputs with what the session answers them, reserved for commands
+// whose answers need no engine.
 var streams = []struct {
 	name, in, want string
 }{
@@ -46,8 +47,9 @@ var streams = []struct {
 	{"CRs without end", strings.Repeat("\r", 1000) + "\n\r\n" + used, ""},
 }
 
-// serve answers what it has scanned and parsed, as far as no engine is needed for it. The cuts are the lengths of
-// the pieces in which the input arrives, repeated as often as need be; nil is the whole at once.
+// serve answers what it has scanned and parsed, as far as no engine is needed
+// for it. The cuts are the lengths of the pieces in which the input arrives,
+// repeated as often as need be; nil is the whole at once.
 func serve(t testing.TB, in string, cuts []int) string {
 	var (
 		s       scanner
@@ -158,7 +160,8 @@ func chunks(s string, n int) func(yield func(string) bool) {
 	}
 }
 
-// Random streams of what matters to the scanner, in random segments, to the reference and to the scanner.
+// Random streams of what matters to the scanner, in random segments, to the
+// reference and to the scanner.
 func TestReferenceScanRandom(t *testing.T) {
 	socket := startReference(t)
 	for seed := range uint64(300) {

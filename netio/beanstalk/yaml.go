@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A jobStats is the answer to stats-job, its fields in the order of the reply. The age and what follows it up to timeLeft
-// are in whole seconds.
+// A jobStats is the answer to stats-job, its fields in the order of the reply.
+// The age and what follows it up to timeLeft are in whole seconds.
 type jobStats struct {
 	id       uint64
 	tube     string
@@ -25,7 +25,8 @@ type jobStats struct {
 	kicks    uint64
 }
 
-// A tubeStats is the answer to stats-tube, its fields in the order of the reply.
+// A tubeStats is the answer to stats-tube, its fields in the order of the
+// reply.
 type tubeStats struct {
 	name          string
 	urgent        uint64 // ready jobs with pri < 1024
@@ -43,8 +44,9 @@ type tubeStats struct {
 	pauseTimeLeft int64 // seconds
 }
 
-// A serverStats is the answer to stats, its fields in the order of the reply. Each cmd counter counts the commands of
-// that name that were served; reserve-job, kick-job and quit have none.
+// A serverStats is the answer to stats, its fields in the order of the reply.
+// Each cmd counter counts the commands of that name that were served;
+// reserve-job, kick-job and quit have none.
 type serverStats struct {
 	urgent                uint64 // ready jobs with pri < 1024
 	ready                 uint64
@@ -196,8 +198,8 @@ func appendServerStats(b []byte, s *serverStats) []byte {
 	return y.end()
 }
 
-// appendTubes appends the reply to list-tubes and list-tubes-watched, the names in the order given and not quoted, as in
-// 1.13 too.
+// appendTubes appends the reply to list-tubes and list-tubes-watched, the names
+// in the order given and without quotes.
 func appendTubes(b []byte, names []string) []byte {
 	y := begin(b)
 	for _, name := range names {
@@ -216,8 +218,8 @@ func appendTubes(b []byte, names []string) []byte {
 //	...
 //	\r\n
 //
-// where bytes counts from the dashes to the last \n. Values in quotes are not escaped, the reference does not do it: tube
-// names have nothing to escape.
+// where bytes counts from the dashes to the last \n. Values in quotes are not
+// escaped, the reference does not do it: tube names have nothing to escape.
 type yaml struct {
 	b    []byte
 	body int // where in b the dashes are
@@ -227,7 +229,8 @@ func begin(b []byte) yaml {
 	return yaml{b: append(b, "---\n"...), body: len(b)}
 }
 
-// end puts the reply's first line before the body, whose length is known only now, and returns the whole.
+// end puts the reply's first line before the body, whose length is known only
+// now, and returns the whole.
 func (y *yaml) end() []byte {
 	var line [len("OK 18446744073709551615\r\n")]byte
 	b := append(y.b, "\r\n"...)
@@ -252,7 +255,8 @@ func (y *yaml) plain(key, v string) {
 	y.b = append(y.b, '\n')
 }
 
-// quoted appends a string value as 1.13 does, which 1.12 left plain but for the version.
+// quoted appends a string value as 1.13 does, which 1.12 left plain but for the
+// version.
 func (y *yaml) quoted(key, v string) {
 	y.key(key)
 	y.b = append(y.b, '"')

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The values below are all different and in the order of the reply, so that two that changed places would show.
+// The values below are all different and in the order of the reply, so that two
+// that changed places would show.
 var (
 	someJobStats = jobStats{1, "t", "buried", 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
 
@@ -110,7 +111,8 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-// The reference's own answers have the same keys in the same order and values of the same form, but for 1.13's quotes.
+// The reference's own answers have the same keys in the same order and values
+// of the same form, but for 1.13's quotes.
 func TestReferenceYAML(t *testing.T) {
 	socket := startReference(t)
 	if got, want := ask(t, socket, "use foo\r\nwatch foo\r\nlist-tubes-watched\r\n"), "USING foo\r\nWATCHING 2\r\n"+
@@ -141,7 +143,8 @@ func TestReferenceYAML(t *testing.T) {
 
 type entry struct{ key, value string }
 
-// entries returns the keys and values of a whole reply, having checked what surrounds them.
+// entries returns the keys and values of a whole reply, having checked what
+// surrounds them.
 func entries(t *testing.T, reply string) (es []entry) {
 	t.Helper()
 	var size int
@@ -174,8 +177,8 @@ var (
 	decimalForm = regexp.MustCompile(`^[0-9]+\.[0-9]{6}$`)
 )
 
-// form tells a number from a decimal from a string, quoted or not: quotes are where 1.12 and 1.13 differ. The id may be
-// all digits by chance.
+// form tells a number from a decimal from a string, quoted or not: quotes are
+// where 1.12 and 1.13 differ. The id may be all digits by chance.
 func form(e entry) string {
 	switch {
 	case e.key == "id" && len(e.value) == 16:
