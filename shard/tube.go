@@ -94,12 +94,27 @@ func (s *Shard) drop(t *Tube) {
 	s.tellRoster(tubeGone, t.Name)
 }
 
-// pause keeps t's ready jobs from being reserved for some seconds.
+// pause keeps t's ready jobs from being reserved for some seconds, from now
+// on. Zero ends a pause, as in the reference, which documents a second and
+// pauses for a nanosecond.
 func (s *Shard) pause(t *Tube, seconds uint32) {
 	t.pauses++
-	t.pauseFor = max(seconds, 1)
-	t.pausedUntil = s.now + int64(t.pauseFor)*second
+	if seconds == 0 {
+		s.unpause(t)
+		return
+	}
+	t.pauseFor = seconds
+	t.pausedUntil = s.now + int64(seconds)*second
 	s.schedule(&t.due, t.pausedUntil)
+}
+
+// unpause lets t's ready jobs be reserved again.
+func (s *Shard) unpause(t *Tube) {
+	t.pausedUntil, t.pauseFor = 0, 0
+	s.offer(t)
+	if j := t.ready.top(); j != nil {
+		s.tellObservers(t, j.readyKey())
+	}
 }
 
 // expire lets t's delays and its pause run out that have come due, and returns
@@ -110,11 +125,7 @@ func (t *Tube) expire(s *Shard) int64 {
 		s.makeReady(j)
 	}
 	if t.paused() && t.pausedUntil <= s.now {
-		t.pausedUntil, t.pauseFor = 0, 0
-		s.offer(t)
-		if j := t.ready.top(); j != nil {
-			s.tellObservers(t, j.readyKey())
-		}
+		s.unpause(t)
 	}
 	next := t.pausedUntil
 	if j := t.delayed.top(); j != nil && (next == 0 || j.at < next) {
