@@ -71,7 +71,7 @@ func (s *Shard) tubeStats(t *Tube) *TubeStats {
 		Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseFor,
 	}
 	if t.paused() {
-		st.PauseLeft = (t.pausedUntil - s.now) / second
+		st.PauseLeft = s.timeLeft(t.pausedUntil)
 	}
 	return st
 }
@@ -83,7 +83,12 @@ func (s *Shard) jobStats(j *job) *JobStats {
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
 	}
 	if j.state == delayed || j.state == reserved {
-		st.TimeLeft = (j.at - s.now) / second
+		st.TimeLeft = s.timeLeft(j.at)
 	}
 	return st
 }
+
+// timeLeft returns the whole seconds left until a deadline. The clock stands
+// still during a batch, though time passes from command to command: a deadline
+// that was set in this batch is a moment nearer by now.
+func (s *Shard) timeLeft(at int64) int64 { return (at - s.now - 1) / second }
