@@ -40,7 +40,6 @@ type Client struct {
 	head    int
 	chain   []*shard.Request // what of the queue is posted; kept for its array
 	target  int
-	hasPut  bool // a put is queued, so an id not known yet may come to be
 	many    bool
 	waiting bool // queue[head] is a reserve that waits
 
@@ -148,8 +147,12 @@ func (c *Client) MarkWorker() {
 // Count counts a command that is answered without a shard.
 func (c *Client) Count(op shard.Op) { c.router.counted[op].Add(1) }
 
-// TakeID takes a job id for a put whose body is still to come.
-func (c *Client) TakeID() uint64 { return c.router.directory.NextID() }
+// Begin takes a job id and the time for a put whose body is still to come: its
+// ID and Created.
+func (c *Client) Begin(r *shard.Request) {
+	r.ID = c.router.directory.NextID()
+	r.Created = c.router.clock.Now()
+}
 
 // MemoryFull tells whether a put of a body of n bytes would surely be answered
 // OutOfMemory, so that there is no use in reading it.

@@ -30,7 +30,6 @@ func (c *Client) Queue(r *shard.Request) bool {
 		c.target = target
 		r.Client = c.seat(target).client
 	}
-	c.hasPut = c.hasPut || r.Op == shard.Put
 	c.queue = append(c.queue, r)
 	return true
 }
@@ -68,8 +67,10 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 	if target = c.router.directory.Lookup(r.ID); target >= 0 {
 		return target, true
 	}
-	if c.hasPut {
-		return -1, false // it may be the id of a put that is queued
+	if c.target >= 0 {
+		// It may come to be before its turn: by a put that is queued, or by
+		// another client's while a queued reserve waits.
+		return -1, false
 	}
 	c.Count(r.Op)
 	r.Op, r.Status = shard.None, shard.NotFound
@@ -170,7 +171,7 @@ func (c *Client) answer(n int) []*shard.Request {
 func (c *Client) clear() {
 	clear(c.queue)
 	c.queue, c.head = c.queue[:0], 0
-	c.target, c.hasPut, c.many = -1, false, false
+	c.target, c.many = -1, false
 	c.reset()
 }
 

@@ -81,6 +81,7 @@ type Request struct {
 	Body   []byte // with its trailing CRLF; immutable once posted
 
 	ID      uint64 // a put with an ID has taken it already, and was counted
+	Created int64  // put with an ID: when its line came, on the shards' Clock
 	N       uint64 // kick: how many at most; then how many were
 	Timeout int64  // reserve: nanoseconds, 0 not to wait, NoTimeout to wait for ever
 

@@ -94,7 +94,7 @@ func (r *Request) found(j *job) {
 
 func (s *Shard) put(r *Request) {
 	if r.ID == 0 {
-		r.ID = s.cfg.Directory.NextID()
+		r.ID, r.Created = s.cfg.Directory.NextID(), s.now
 	}
 	if s.cfg.Draining.Load() {
 		r.Status = Draining

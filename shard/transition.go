@@ -126,7 +126,7 @@ func (s *Shard) newJob(r *Request) *job {
 		s.free = j.next
 		s.freeCount--
 	}
-	*j = job{id: r.ID, body: r.Body, tube: r.Tube, created: s.now, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
+	*j = job{id: r.ID, body: r.Body, tube: r.Tube, created: r.Created, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
 	s.jobs[j.id] = j
 	s.cfg.Directory.Enter(j.id, s.cfg.Index)
 	s.memory.charge(footprint(j.body))

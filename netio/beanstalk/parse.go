@@ -68,6 +68,7 @@ type rejection uint8
 const (
 	accepted rejection = iota
 	badFormat
+	badName // of a pause-tube: BAD_FORMAT, but counted as if it had been served
 	unknownCommand
 )
 
@@ -261,7 +262,7 @@ func (c *command) parseKick(args []byte) rejection {
 
 // parsePauseTube reads the arguments of pause-tube, whose prefix has no space:
 // `pause-tubefoo 1` pauses foo. The name is as long as its bytes may stand in a
-// name.
+// name. The reference counts the command before it finds the name illegal.
 func (c *command) parsePauseTube(args []byte) rejection {
 	c.verb = cmdPauseTube
 	args = skipSpaces(args)
@@ -272,7 +273,10 @@ func (c *command) parsePauseTube(args []byte) rejection {
 	c.tube = args[:i]
 	n := numbers{rest: args[i:]}
 	c.pause = n.uint32()
-	return verdict(n.end() && nameIsOK(c.tube))
+	if n.end() && len(c.tube) > 0 && !nameIsOK(c.tube) {
+		return badName
+	}
+	return verdict(n.end() && len(c.tube) > 0)
 }
 
 // inName holds the bytes that a tube's name is made of.

@@ -66,6 +66,11 @@ func slowParse(line string) (rejection, command) {
 		c.verb = form.verb
 		m := form.args.FindStringSubmatch(rest)
 		if m == nil {
+			if m := slowPause.FindStringSubmatch(line); m != nil {
+				if _, err := strconv.ParseUint(m[1], 10, 32); err == nil {
+					return badName, c
+				}
+			}
 			return badFormat, c
 		}
 		for i, field := range form.args.SubexpNames() {
@@ -117,6 +122,9 @@ func slowParse(line string) (rejection, command) {
 	}
 	return unknownCommand, c
 }
+
+// slowPause is a pause-tube whose name has nothing but bytes of names.
+var slowPause = regexp.MustCompile(`^pause-tube *[-A-Za-z0-9+/;.$_()]+ +([0-9]+)$`)
 
 // parse agrees with slowParse about any line.
 func FuzzParse(f *testing.F) {

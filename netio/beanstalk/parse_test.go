@@ -344,7 +344,7 @@ var lines = []line{
 	yes("pause-tube1 2", pause("1", 2)),
 	yes("pause-tube p-1 1", pause("p-1", 1)),
 	yes("pause-tube "+name200+" 1", pause(name200, 1)),
-	bad("pause-tube " + name201 + " 1"),
+	{in: "pause-tube " + name201 + " 1", want: badName},
 	bad("pause-tube default 4294967296"),
 	bad("pause-tube default -1"),
 	bad("pause-tube default +1"),
@@ -359,7 +359,7 @@ var lines = []line{
 	bad("pause-tube\tdefault 1"),
 	bad("pause-tube a!b 1"),
 	bad("pause-tube a! 1"),
-	bad("pause-tube -a 1"),
+	{in: "pause-tube -a 1", want: badName},
 	bad("pause-tubep p 1"),
 	bad("pause-tube 1"),
 	bad("pause-tube "),
@@ -444,7 +444,7 @@ func TestReferenceParse(t *testing.T) {
 		want := l.want
 		if l.old || l.cmd.trailing && l.cmd.size > defaultMaxJobSize {
 			want = accepted
-		} else if l.cmd.trailing {
+		} else if l.cmd.trailing || want == badName {
 			want = badFormat
 		}
 		reply := ask(t, socket, l.in+"\r\n")

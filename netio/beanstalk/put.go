@@ -40,7 +40,7 @@ func (s *session) servePut() {
 	}
 	p := &partialPut{size: size, body: make([]byte, min(size, maxGrant))}
 	s.fillPut(&p.request)
-	p.request.ID = s.client.TakeID()
+	s.client.Begin(&p.request)
 	s.put = p
 }
 

@@ -156,6 +156,9 @@ func (s *session) step() bool {
 	switch parse(line, &s.cmd) {
 	case accepted:
 		s.serve()
+	case badName:
+		s.client.Count(opOf[s.cmd.verb])
+		s.answer(tagBadFormat)
 	case badFormat:
 		s.answer(tagBadFormat)
 	case unknownCommand:
@@ -188,14 +191,11 @@ func (s *session) serve() {
 	case cmdReserveTimeout:
 		s.client.MarkWorker()
 		r.Timeout = int64(cmd.timeout) * int64(time.Second)
-	case cmdReserveJob:
-		s.client.MarkWorker()
-		r.ID = cmd.id
 	case cmdRelease:
 		r.ID, r.Pri, r.Delay = cmd.id, cmd.pri, cmd.delay
 	case cmdBury:
 		r.ID, r.Pri = cmd.id, cmd.pri
-	case cmdDelete, cmdTouch, cmdPeek, cmdKickJob, cmdStatsJob:
+	case cmdReserveJob, cmdDelete, cmdTouch, cmdPeek, cmdKickJob, cmdStatsJob:
 		r.ID = cmd.id
 	case cmdKick:
 		r.N = uint64(cmd.count)
@@ -230,8 +230,11 @@ func (s *session) answer(t tag) {
 
 // serveAlone serves the commands that the engine does not queue.
 func (s *session) serveAlone() {
-	// The name is a part of the input, which flush may give back.
-	name := string(s.cmd.tube)
+	var name string
+	switch s.cmd.verb {
+	case cmdUse, cmdWatch, cmdIgnore:
+		name = string(s.cmd.tube) // a part of the input, which flush may give back
+	}
 	s.flush()
 	if s.err != nil {
 		return
@@ -283,10 +286,11 @@ func (s *session) flush() {
 			return
 		}
 		for _, r := range done {
-			s.render(r)
-		}
-		if s.err != nil {
-			return // what is queued behind an aborted reserve is not served
+			if s.render(r); s.err != nil {
+				// What is queued behind an aborted reserve is not answered: its answer
+				// would be taken for that of the reserve.
+				return
+			}
 		}
 	}
 }
@@ -303,6 +307,7 @@ func (s *session) render(r *shard.Request) {
 	case cmdPut:
 		b.B = appendInserted(b.B, r.ID)
 	case cmdReserve, cmdReserveTimeout, cmdReserveJob:
+		s.client.MarkWorker() // who reserves by id is a worker when there is a job
 		b.B = appendReserved(b.B, r.ID, len(r.Body)-2)
 		s.conn.WriteBody(r.Body)
 	case cmdPeek, cmdPeekReady, cmdPeekDelayed, cmdPeekBuried:
