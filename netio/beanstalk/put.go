@@ -10,16 +10,17 @@ func (s *session) servePut() {
 	cmd := &s.cmd
 	size := int(cmd.size) + 2
 	if int(cmd.size) > s.protocol.cfg.MaxJobSize {
+		if s.flush(); s.err != nil {
+			return
+		}
 		s.client.Count(shard.Put)
 		s.discard(size, tagJobTooBig)
 		return
 	}
 	if cmd.trailing {
-		s.client.Count(shard.Put)
-		s.answer(tagBadFormat)
+		s.refuse(shard.Put)
 		return
 	}
-	s.client.MarkProducer()
 	if len(s.rest) >= size && hasTrailer(s.rest[:size]) {
 		r := s.client.New(shard.Put)
 		s.fillPut(r)
@@ -29,11 +30,11 @@ func (s *session) servePut() {
 		s.queue(r)
 		return
 	}
-	s.flush()
-	if s.err != nil {
+	if s.flush(); s.err != nil {
 		return
 	}
 	s.client.Count(shard.Put)
+	s.client.MarkProducer()
 	if s.client.MemoryFull(size) {
 		s.discard(size, tagOutOfMemory)
 		return

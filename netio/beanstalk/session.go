@@ -157,8 +157,7 @@ func (s *session) step() bool {
 	case accepted:
 		s.serve()
 	case badName:
-		s.client.Count(opOf[s.cmd.verb])
-		s.answer(tagBadFormat)
+		s.refuse(shard.PauseTube)
 	case badFormat:
 		s.answer(tagBadFormat)
 	case unknownCommand:
@@ -225,6 +224,13 @@ func (s *session) queue(r *shard.Request) {
 func (s *session) answer(t tag) {
 	r := s.client.New(shard.None)
 	r.Tag = t
+	s.queue(r)
+}
+
+// refuse queues the BAD_FORMAT of a command that is counted all the same.
+func (s *session) refuse(op shard.Op) {
+	r := s.client.New(shard.None)
+	r.Tag, r.N = tagBadFormat, uint64(op)
 	s.queue(r)
 }
 
@@ -305,6 +311,7 @@ func (s *session) render(r *shard.Request) {
 	}
 	switch verb(r.Tag) {
 	case cmdPut:
+		s.client.MarkProducer()
 		b.B = appendInserted(b.B, r.ID)
 	case cmdReserve, cmdReserveTimeout, cmdReserveJob:
 		s.client.MarkWorker() // who reserves by id is a worker when there is a job
@@ -325,6 +332,9 @@ func (s *session) render(r *shard.Request) {
 // fixedReply returns the answer to a request if it is one that never varies.
 func (s *session) fixedReply(r *shard.Request) (string, bool) {
 	if r.Tag >= tag(verbs) {
+		if op := shard.Op(r.N); op != shard.None {
+			s.client.Count(op) // now, and not before what waited ahead of it
+		}
 		return tagReply[r.Tag], true
 	}
 	switch r.Status {
