@@ -1,0 +1,55 @@
+# sheaf. The targets that matter first: make run, make test.
+
+GO      ?= go
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# Flags for `make run`, for example: make run ARGS='-p 11301 -V'
+ARGS    ?=
+# How long `make fuzz` gives each target.
+FUZZTIME ?= 30s
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -X main.version=$(VERSION)
+
+.PHONY: run build install test bench fuzz lint clean
+
+run: build ## build and serve on port 11300
+	./bin/sheafd $(ARGS)
+
+build: ## build bin/sheafd
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sheafd ./cmd/sheafd
+
+install: build ## install the server and its systemd units
+	install -D -m 755 bin/sheafd $(DESTDIR)$(PREFIX)/bin/sheafd
+	sed 's,/usr/local/bin/,$(PREFIX)/bin/,' cmd/sheafd/sheafd.service >bin/sheafd.service
+	install -D -m 644 bin/sheafd.service $(DESTDIR)$(PREFIX)/lib/systemd/system/sheafd.service
+	install -D -m 644 cmd/sheafd/sheafd.socket $(DESTDIR)$(PREFIX)/lib/systemd/system/sheafd.socket
+
+# The race detector makes the code about ten times slower and slows goroutines
+# at odd places, which is what the tests of concurrency are for. What counts
+# allocations or system calls skips itself under it, hence the second run.
+test: ## run all tests
+	$(GO) test -race -timeout 15m ./...
+	$(GO) test -run 'Alloc|Cost' ./...
+
+bench: ## run all benchmarks
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# A target at a time, since that is all that go test -fuzz does. Minimising is
+# bounded by runs: by time, its default, it stalls on slow targets.
+fuzz: ## fuzz each target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "== $$pkg $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg; \
+		done; \
+	done
+
+lint: ## gofmt, go vet, staticcheck
+	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	$(GO) mod tidy -diff
+
+clean: ## remove what was built
+	rm -rf bin
