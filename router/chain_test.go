@@ -45,7 +45,7 @@ func TestQueueRefuses(t *testing.T) {
 		want bool
 	}
 	for _, steps := range [][]step{
-		{{"put 1 0 60 a", true}, {"put 1 0 60 b", true}, {"delete 1", false}, {"peek-ready", true}},
+		{{"put 1 0 60 a", true}, {"put 1 0 60 b", true}, {"touch 1", false}, {"peek-ready", true}},
 		{{"peek 1", true}, {"touch 1", true}, {"peek-ready", false}, {"stats-tube " + here, false}, {"stats-tube " + there, true}},
 		{{"delete 99", true}, {"touch 98", true}, {"peek 1", true}, {"delete 99", false}, {"bury 1 2", true}},
 		{{"pause-tube " + there + " 1", true}, {"pause-tube " + here + " 1", false}},

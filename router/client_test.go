@@ -98,7 +98,7 @@ func TestTubeLifetime(t *testing.T) {
 		q.session("use %s | watch %s | list-tubes -> USING %[1]s | WATCHING 2 | default %[2]s %[1]s", b, a)
 		p.session("ignore %s | list-tubes -> NOT_IGNORED | default %[1]s %s", a, b)
 		p.close()
-		q.session("list-tubes | stats-tube %s -> default %s %[2]s | ready 0 reserved 0 using 0 watching 1 waiting 0", b, a)
+		q.session("list-tubes | stats-tube %s -> default %s %[1]s | ready 0 reserved 0 using 1 watching 0 waiting 0", b, a)
 		q.session("stats-tube %s -> ready 0 reserved 0 using 0 watching 1 waiting 0", a)
 		q.close()
 		idleEngine(t, r)
@@ -135,27 +135,238 @@ func TestTubeOrder(t *testing.T) {
 
 // TestStatsSums: the statistics are the same for any number of shards.
 func TestStatsSums(t *testing.T) {
+	var memory int64
 	for _, n := range []int{1, 2, 3, 7, 64} {
 		r := newEngine(t, n)
-		p, q := newPeer(t, r), newPeer(t, r)
+		p, q, w := newPeer(t, r), newPeer(t, r), newPeer(t, r)
 		p.MarkProducer()
 		p.MarkProducer()
 		q.MarkWorker()
 		q.MarkWorker()
 		q.MarkProducer()
+		q.Count(ListTubeUsed)
 		const tubes = 9
 		for i := range tubes {
-			tube := fmt.Sprint("s", i)
-			p.Use(tube)
-			q.Watch(tube)
-			id := 4 * i
-			p.session(`put 2000 0 60 a | put 5 0 60 bb | put 5 10 60 c | put 5 0 60 d
-				-> `+"", nil...)
-			_ = id
+			q.session("watch s%d -> WATCHING %d", i, i+2)
+			p.session("use s%d | put 2000 0 60 a | put 5 0 60 b | put 5 10 60 c | put 5 0 60 d -> USING s%[1]d | INSERTED %d | INSERTED %d | INSERTED %d | INSERTED %d",
+				i, 4*i+1, 4*i+2, 4*i+3, 4*i+4)
 		}
+		q.session(`
+			reserve | bury 2 7 | reserve | touch 4 | reserve-with-timeout 0s -> RESERVED 2 b | BURIED | RESERVED 4 d | TOUCHED | RESERVED 6 b
+			release 6 3 100 | delete 1 | delete 999 | delete 4000000000 -> RELEASED | DELETED | NOT_FOUND | NOT_FOUND`)
+		waits := w.begin("reserve")
 		st := p.Stats()
-		_ = st
+		for st.Waiting == 0 { // until it does
+			st = p.Stats()
+		}
+		want := shard.Stats{
+			Ready: 3*tubes - 4, Urgent: 2*tubes - 3, Reserved: 1, Delayed: tubes + 1, Buried: 1, Waiting: 1,
+			Total: 4 * tubes, Tubes: tubes + 1, Queued: 1,
+		}
+		got := st.Stats
+		got.Served, got.Memory, got.Observers = want.Served, 0, 0
+		if got != want {
+			t.Errorf("%d shards:\n got %+v\nwant %+v", n, got, want)
+		}
+		counted := map[shard.Op]uint64{
+			shard.Put: 4 * tubes, shard.Reserve: 3, shard.ReserveTimeout: 1, shard.Bury: 1, shard.Release: 1,
+			shard.Touch: 1, shard.Delete: 3, ListTubeUsed: 1, ListTubesWatched: 0, shard.Kick: 0,
+		}
+		for op, n := range counted {
+			if st.Counted[op] != n {
+				t.Errorf("op %d counted %d times, want %d", op, st.Counted[op], n)
+			}
+		}
+		if st.Connections != 3 || st.TotalConnections != 3 || st.Producers != 2 || st.Workers != 1 || st.Draining {
+			t.Errorf("%d shards: %d of %d connections, %d producers, %d workers, draining %v",
+				n, st.Connections, st.TotalConnections, st.Producers, st.Workers, st.Draining)
+		}
+		if memory == 0 {
+			memory = st.Memory
+		}
+		if st.Memory != memory || memory == 0 {
+			t.Errorf("%d shards: %d bytes, with one it was %d", n, st.Memory, memory)
+		}
+		p.session("use default | put 0 0 60 x -> USING default | INSERTED %d", 4*tubes+1)
+		<-waits
+		for _, c := range []*peer{q, w, p} {
+			c.close()
+		}
+		idleEngine(t, r)
 	}
 }
 
-var _ = shard.NumOps
+// TestDrain: puts are refused from then on, but take their ids; all else goes
+// on.
+func TestDrain(t *testing.T) {
+	for _, n := range shardCounts {
+		r := newEngine(t, n)
+		p := newPeer(t, r)
+		p.session("use %s | put 1 0 60 x -> USING %[1]s | INSERTED 1", r.tubeOn(n-1, 0))
+		r.Drain()
+		p.session(`
+			put 1 0 60 y | watch %s | reserve | delete 1 -> DRAINING | WATCHING 2 | RESERVED 1 x | DELETED
+			delete 2 | reserve-with-timeout 0s -> NOT_FOUND | TIMED_OUT`, r.tubeOn(n-1, 0))
+		var next shard.Request
+		if p.Begin(&next); next.ID != 3 || !p.Stats().Draining {
+			t.Errorf("next id %d, draining %v", next.ID, p.Stats().Draining)
+		}
+	}
+}
+
+// TestMemoryCap: the cap is one for all shards, and a put over it is all that
+// suffers.
+func TestMemoryCap(t *testing.T) {
+	const limit = 1 << 20
+	for _, n := range shardCounts {
+		r := newCappedEngine(t, n, limit)
+		p := newPeer(t, r)
+		body := strings.Repeat("x", 1000)
+		fill := func() (ids []uint64) {
+			for i := 0; ; i++ {
+				p.Use(r.tubeOn(i%n, 0))
+				var id uint64
+				if answer := p.say("put 1 0 60 " + body); answer == "OUT_OF_MEMORY" {
+					return ids
+				} else if _, err := fmt.Sscanf(answer, "INSERTED %d", &id); err != nil {
+					t.Fatal(answer)
+				}
+				ids = append(ids, id)
+			}
+		}
+		// Each shard may be off by the slack, a sixteenth of its share.
+		const low, high = limit - limit/16 - 2000, limit + limit/16
+		ids := fill()
+		if used := p.Stats().Memory; used < low || used > high {
+			t.Errorf("%d shards: full with %d bytes of %d", n, used, limit)
+		}
+		if !p.MemoryFull(limit) || p.MemoryFull(0) && len(ids) == 0 {
+			t.Errorf("%d shards: MemoryFull is wrong", n)
+		}
+		// All the rest is served.
+		p.session("use %s | peek-ready | watch %[1]s | reserve | release %[2]d 1 0 -> USING %[1]s | FOUND %[2]d %[3]s | WATCHING 2 | RESERVED %[2]d %[3]s | RELEASED",
+			r.tubeOn(0, 0), ids[0], body)
+		for _, id := range ids {
+			p.session("delete %d -> DELETED", id)
+		}
+		if used := p.Stats().Memory; used != 0 {
+			t.Errorf("%d shards: %d bytes in use without a job", n, used)
+		}
+		if again := fill(); len(again) < len(ids)*14/16 {
+			t.Errorf("%d shards: only %d jobs fit again, there were %d", n, len(again), len(ids))
+		}
+	}
+}
+
+// TestCloseGivesBack: what a client holds on any shard is ready again when it
+// is gone, with its priority; what it had queued and not awaited is not done.
+func TestCloseGivesBack(t *testing.T) {
+	for _, n := range shardCounts {
+		r := newEngine(t, n)
+		p, q, other := newPeer(t, r), newPeer(t, r), newPeer(t, r)
+		for i := range 3 * n {
+			tube := r.tubeOn(i%n, i/n)
+			p.session("use %s | put %d 0 60 x | watch %[1]s -> USING %[1]s | INSERTED %[3]d | WATCHING %d", tube, 7-i%5, i+1, i+2)
+			other.session("watch %s -> WATCHING %d", tube, i+2)
+		}
+		for range 3 * n {
+			p.say("reserve")
+		}
+		other.session("reserve-with-timeout 0s | delete 1 -> TIMED_OUT | NOT_FOUND")
+		q.queue("put 0 0 60 never") // never awaited
+		q.close()
+		waits := other.begin("reserve")
+		for q = newPeer(t, r); q.Stats().Waiting == 0; {
+		}
+		q.close()
+		p.close()
+		var last string
+		seen := map[string]bool{}
+		for i := range 3 * n {
+			answer := ""
+			if i == 0 {
+				answer = <-waits // whichever was first
+			} else {
+				answer = other.say("reserve-with-timeout 0s")
+			}
+			var id, pri int
+			fmt.Sscanf(answer, "RESERVED %d", &id)
+			pri = 7 - (id-1)%5
+			if id == 0 || seen[answer] {
+				t.Fatalf("%d shards: got %s, seen %v", n, answer, seen)
+			}
+			seen[answer] = true
+			if order := fmt.Sprintf("%d %4d", pri, id); i > 1 && order < last {
+				t.Errorf("%d shards: %s out of order", n, answer)
+			} else {
+				last = order
+			}
+			other.session("stats-job %d -> %s reserved pri %d reserves 2", id, r.tubeOn((id-1)%n, (id-1)/n), pri)
+			other.session("delete %d -> DELETED", id)
+		}
+		other.close()
+		idleEngine(t, r)
+	}
+}
+
+// TestCloseWhileWaiting: a client that goes away in the middle of a wait takes
+// no job with it.
+func TestCloseWhileWaiting(t *testing.T) {
+	for _, n := range shardCounts {
+		r := newEngine(t, n)
+		p, q := newPeer(t, r), newPeer(t, r)
+		for i := range n {
+			p.Watch(r.tubeOn(i, 0))
+		}
+		p.queue("reserve")
+		p.await("", true)
+		p.close()
+		tube := r.tubeOn(n-1, 0)
+		q.session("use %s | put 1 0 60 x | watch %[1]s | reserve-with-timeout 0s | delete 1 -> USING %[1]s | INSERTED 1 | WATCHING 2 | RESERVED 1 x | DELETED", tube)
+
+		// Having been granted a job that it never learns of.
+		p = newPeer(t, r)
+		for i := range n {
+			p.Watch(r.tubeOn(i, 0))
+		}
+		p.queue("reserve")
+		p.await("", true)
+		q.session("put 1 0 60 y | stats-job 2 -> INSERTED 2 | %s reserved pri 1 reserves 1", tube)
+		p.close()
+		q.session("reserve-with-timeout 0s | delete 2 -> RESERVED 2 y | DELETED")
+		q.close()
+		idleEngine(t, r)
+	}
+}
+
+// TestObserversAreForgotten: a client that has reserved over several shards is
+// not looked at for each further job that comes while it works on the one that
+// it got.
+func TestObserversAreForgotten(t *testing.T) {
+	r := newEngine(t, 3)
+	q := newPeer(t, r)
+	var tubes []string
+	for i := range 3 {
+		tubes = append(tubes, r.tubeOn(i, 0))
+	}
+	const clients = 20
+	for range clients {
+		p := newPeer(t, r)
+		for _, tube := range tubes {
+			p.Watch(tube)
+			q.Use(tube)
+			q.say("put 1 0 60 x")
+		}
+		p.say("reserve")
+	}
+	if n := q.Stats().Observers; n == 0 || n > 2*clients {
+		t.Errorf("%d observers of %d clients", n, clients)
+	}
+	for _, tube := range tubes {
+		q.Use(tube)
+		q.say("put 9 0 60 worse") // than what any of them was told of
+	}
+	if n := q.Stats().Observers; n != 0 {
+		t.Errorf("%d observers, though nobody is asking", n)
+	}
+}

@@ -23,6 +23,10 @@ type directory struct {
 	// roots is replaced by a longer copy when it is to grow, under mu.
 	roots atomic.Pointer[[]atomic.Pointer[root]]
 	mu    sync.Mutex // makes roots and pages; a shard takes it once in 4096 ids at most
+	// newest is an id on the last page that was made so far, by id; under mu. It
+	// is the only one that may have lost its last job and still be there, since
+	// it had ids to give out then; so it is looked at when a later one is made.
+	newest uint64
 }
 
 const (
@@ -125,10 +129,9 @@ func (d *directory) makePage(id uint64) *page {
 		p = new(page)
 		slot.Store(p)
 		r.live++
-		// The page before may have lost its last job when it still had ids to
-		// give out, and nobody has come by since.
-		if before := id&^(pageSize-1) - 1; before < id {
-			d.dropLocked(before)
+		if id>>pageBits > d.newest>>pageBits {
+			d.dropLocked(d.newest)
+			d.newest = id
 		}
 	}
 	return p

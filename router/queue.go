@@ -134,6 +134,7 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 		return c.answer(len(q)) // what is left after a wait
 	}
 	s := c.seat(c.target)
+	c.remind(s)
 	c.waiter.Begin(c.interruption.Load() == 0)
 	c.waiter.Expect(1)
 	if quiet && len(q) == 1 && isReserve(q[0]) {
@@ -158,6 +159,21 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 		}
 	}
 	return c.answer(len(q))
+}
+
+// remind brings the deadlines up to date that the reserves in the chain carry
+// for shard s. The chain may be what is left after a wait, and have been queued
+// when a job was held on another shard whose TTR has run out since.
+func (c *Client) remind(s *seat) {
+	if c.head == 0 || len(c.seats) == 1 || !c.stale() {
+		return
+	}
+	c.refreshSoonest()
+	for _, r := range c.chain {
+		if isReserve(r) {
+			r.Soonest = c.soonestBut(s)
+		}
+	}
 }
 
 // answer takes n requests off the queue.

@@ -39,6 +39,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 				break
 			}
 			if c.take(best, bound, r) {
+				c.waiter.Settle(false) // so that the shards forget what they told
 				c.cancelQueued(timeout)
 				return true
 			}

@@ -291,3 +291,20 @@ func idleEngine(t testing.TB, r *Router) {
 		}
 	}
 }
+
+func sprint(a ...any) string {
+	var b strings.Builder
+	for _, x := range a {
+		fmt.Fprint(&b, x)
+	}
+	return b.String()
+}
+
+// scan reads a number from an answer.
+func scan(t testing.TB, answer, format string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(answer, format, &n); err != nil {
+		t.Fatalf("%s is not %s", answer, format)
+	}
+	return n
+}

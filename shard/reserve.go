@@ -1,22 +1,22 @@
 package shard
 
-// reserve serves a reserve on this shard alone. It may end with r Waiting; r
-// then belongs to the client already and must not be touched any more.
-func (s *Shard) reserve(r *Request) {
+// reserve serves a reserve on this shard alone. It reports true if r waits: r
+// then belongs to the client already, and must not even be looked at any more.
+func (s *Shard) reserve(r *Request) (waits bool) {
 	c := r.Client
 	if j := c.best(); j != nil {
 		s.unready(j)
 		s.makeReserved(j, c)
 		r.ID, r.Body = j.id, j.body
-		return
+		return false
 	}
 	if at := c.soon(r.Soonest); at != 0 && at <= s.now {
 		r.Status = DeadlineSoon
-		return
+		return false
 	}
 	if r.Timeout == 0 {
 		r.Status = TimedOut
-		return
+		return false
 	}
 	s.enqueue(c, r)
 	s.countWaiting(c, r)
@@ -27,11 +27,12 @@ func (s *Shard) reserve(r *Request) {
 	if !c.waiter.move(r.seq, open, waiting) {
 		r.Status = TimedOut // the client has hung up, or asked not to wait
 		s.leave(c)
-		return
+		return false
 	}
 	if !quiet {
 		s.answered = append(s.answered, c.waiter)
 	}
+	return true
 }
 
 // enqueue enters c into the queue of each tube that it watches here.

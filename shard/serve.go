@@ -16,7 +16,7 @@ func (s *Shard) serve(r *Request) {
 	case Put:
 		s.put(r)
 	case Reserve, ReserveTimeout:
-		if s.reserve(r); r.Status == Waiting {
+		if s.reserve(r) {
 			return
 		}
 	case ReserveJob, Delete, Release, Bury, Touch, Peek, KickJob, StatsJob:

@@ -8,16 +8,36 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/sheafq/sheaf/netio"
 	"github.com/sheafq/sheaf/router"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A testServer is a server on loopback, which ends with the test.
+type testServer struct {
+	addr   string
+	engine *router.Router
+	net    *netio.Server
+}
 
 // startServer starts a server on loopback, which ends with the test, and
 // returns its address.
 func startServer(t testing.TB, cfg router.Config) string {
 	t.Helper()
+	return newTestServer(t, cfg, Config{}).addr
+}
+
+func newTestServer(t testing.TB, cfg router.Config, protocol Config) *testServer {
+	t.Helper()
 	engine := router.New(cfg)
-	p := New(Config{Router: engine, MaxJobSize: DefaultMaxJobSize, Version: "test"})
+	protocol.Router, protocol.Version = engine, "test"
+	if protocol.MaxJobSize == 0 {
+		protocol.MaxJobSize = DefaultMaxJobSize
+	}
+	p := New(protocol)
 	srv, err := netio.NewServer(netio.Config{NewSession: p.NewSession})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +57,26 @@ func startServer(t testing.TB, cfg router.Config) string {
 		<-served
 		engine.Close()
 	})
-	return l.Addr().String()
+	return &testServer{l.Addr().String(), engine, srv}
+}
+
+// poll waits for what has no channel to wait for.
+func poll(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("never happened: ", what)
+		}
+	}
+}
+
+// stats asks the engine. There are no clients but those over the network.
+func (s *testServer) stats() *router.Stats {
+	c := s.engine.NewClient()
+	defer c.Close()
+	st := c.Stats()
+	st.Connections--
+	return st
 }
 
 // client is a raw connection in a test.
