@@ -21,18 +21,20 @@ const (
 	// be copied, or one writev's segments are soon used up.
 	copyMax = 1 << 10
 
-	// bytebufferpool calibrates itself by the length of what comes back and throws away what is larger than most. Left alone
-	// it would settle on replies of ten bytes, and for ever drop what was grown for more. So a buffer counts with its
-	// capacity, which is outMin at least, up to outKeep, and above that with what it was really needed for.
+	// The least capacity of a reply buffer: of a connection that asks and waits, and of one that pipelines.
 	outMin  = 4 << 10
-	outKeep = 64 << 10
+	outDeep = 64 << 10
 
 	// iovMax is the kernel's UIO_MAXIOV: the most segments one writev takes.
 	iovMax = 1024
 )
 
 var (
-	outPool bytebufferpool.Pool
+	// bytebufferpool calibrates itself by the length of what comes back and throws away what is larger than most: the few
+	// large buffers among many small ones. Hence a pool for each kind, and buffers count with their capacity.
+	outPool  bytebufferpool.Pool
+	deepPool bytebufferpool.Pool
+
 	vecPool = sync.Pool{New: func() any { return new(vector) }}
 )
 
@@ -40,6 +42,7 @@ var (
 type output struct {
 	replies *bytebufferpool.ByteBuffer // nil when nothing was written since the last park
 	high    int                        // the most that replies has held since it left the pool; never more than its capacity
+	deep    bool                       // high came to be more than outMin before the last park
 	vec     *vector                    // nil unless there are bodies by reference or a write is under way
 	bodies  int                        // bytes queued by reference
 	werr    error                      // the first error in writing; it stays
@@ -66,9 +69,13 @@ type ref struct {
 // flushes it, so a session that calls Buf for each reply keeps the bound.
 func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 	if c.replies == nil {
-		b := outPool.Get()
-		if cap(b.B) < outMin {
-			b.B = make([]byte, 0, outMin)
+		pool, least := &outPool, outMin
+		if c.deep {
+			pool, least = &deepPool, outDeep
+		}
+		b := pool.Get()
+		if cap(b.B) < least {
+			b.B = make([]byte, 0, least)
 		}
 		c.replies, c.high = b, 0
 	} else if c.queued() > c.srv.config.MaxOutput {
@@ -206,15 +213,20 @@ func (c *Conn) armWrite() {
 
 // releaseOutput gives the output buffer back. Everything has been flushed.
 func (c *Conn) releaseOutput() {
-	if b := c.replies; b != nil {
-		if cap(b.B) <= outKeep {
-			b.B = b.B[:cap(b.B)]
-		} else {
-			b.B = b.B[:max(c.high, outKeep)]
-		}
-		outPool.Put(b)
-		c.replies = nil
+	b := c.replies
+	if b == nil {
+		return
 	}
+	c.replies = nil
+	c.deep = c.high > outMin
+	b.B = b.B[:cap(b.B)]
+	switch {
+	case len(b.B) >= outDeep:
+		deepPool.Put(b)
+	case len(b.B) < 2*outMin:
+		outPool.Put(b)
+	}
+	// One in between has grown when its connection began to pipeline; the next will be a deep one.
 }
 
 // build makes the segments: pieces of b with the bodies between them.

@@ -6,18 +6,31 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// arena is where a client's requests come from: two of its own, which is all
-// that one without a pipeline needs, and beyond that chunks from a pool. All
-// are free again when the queue has run empty.
+// arena is where a client's queue and requests live: two of its own, which is
+// all that a client without a pipeline needs, and beyond that in a pipeline
+// from a pool. All requests are free again when the queue has run empty.
 type arena struct {
-	own    [2]shard.Request
-	chunks []*chunk
-	taken  int
+	own   [shallow]shard.Request
+	deep  *pipeline // nil until a third request is taken
+	taken int
+
+	queue []*shard.Request // in own or in deep, as are the requests
+	chain []*shard.Request // what of the queue is posted
+	short struct{ queue, chain [shallow]*shard.Request }
 }
 
-type chunk [32]shard.Request
+const shallow = 2
 
-var chunks = sync.Pool{New: func() any { return new(chunk) }}
+// pipeline is room for the longest run.
+type pipeline struct {
+	requests     [maxRun]shard.Request
+	queue, chain [maxRun]*shard.Request
+}
+
+// init makes the queue ready.
+func (a *arena) init() { a.queue, a.chain = a.short.queue[:0], a.short.chain[:0] }
+
+var pipelines = sync.Pool{New: func() any { return new(pipeline) }}
 
 // next returns a request that is in nobody's hands. It is not blank.
 func (a *arena) next() *shard.Request {
@@ -26,30 +39,36 @@ func (a *arena) next() *shard.Request {
 	if i < len(a.own) {
 		return &a.own[i]
 	}
-	i -= len(a.own)
-	if i/len(chunk{}) == len(a.chunks) {
-		a.chunks = append(a.chunks, chunks.Get().(*chunk))
+	if a.deep == nil {
+		a.deep = pipelines.Get().(*pipeline)
+		a.queue = append(a.deep.queue[:0], a.queue...)
+		a.chain = a.deep.chain[:0]
 	}
-	return &a.chunks[i/len(chunk{})][i%len(chunk{})]
+	return &a.deep.requests[i-len(a.own)]
 }
 
 // undo gives back the request that was taken last.
 func (a *arena) undo() { a.taken-- }
 
-// reset makes all requests free.
+// reset empties the queue and makes all requests free.
 func (a *arena) reset() {
-	a.taken = 0
+	clear(a.queue)
+	clear(a.chain)
+	a.queue, a.chain = a.queue[:0], a.chain[:0]
 	for i := range a.own {
 		a.own[i].Body = nil // an idle client must not keep bodies alive
 	}
+	if a.deep != nil {
+		clear(a.deep.requests[:max(0, a.taken-len(a.own))])
+	}
+	a.taken = 0
 }
 
-// shrink gives the chunks back. The arena must have been reset.
+// shrink gives the pipeline back. The arena must have been reset.
 func (a *arena) shrink() {
-	for i, c := range a.chunks {
-		*c = chunk{}
-		chunks.Put(c)
-		a.chunks[i] = nil
+	if a.deep != nil {
+		pipelines.Put(a.deep)
+		a.deep = nil
+		a.init()
 	}
-	a.chunks = a.chunks[:0]
 }

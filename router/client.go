@@ -11,7 +11,7 @@ const defaultTube = "default"
 
 // maxRun is how many requests may be queued before they have to be awaited:
 // deep enough that a post, a wake-up and a write are nothing per command.
-const maxRun = 256
+const maxRun = 128
 
 // Client is the engine as one connection sees it: its used tube, its watch
 // list, its queue of commands. One goroutine uses it, but for Hangup and Abort.
@@ -34,16 +34,14 @@ type Client struct {
 	watched []*shard.Tube // in the order of the reference, see Ignore
 	watches []*seat       // those with a watched tube
 
-	// queue[head:] is what is queued. It belongs to one shard (target, if any
+	arena
+	// queue[head:], in the arena, is what is queued. It belongs to one shard (target, if any
 	// of it has to be posted), or is one reserve over several (many).
-	queue   []*shard.Request
 	head    int
-	chain   []*shard.Request // what of the queue is posted; kept for its array
 	target  int
 	many    bool
 	waiting bool // queue[head] is a reserve that waits
 
-	arena
 	single            [1]*shard.Request // for a chain of one
 	scratch           shard.Request
 	producer, working bool
@@ -78,6 +76,7 @@ func (r *Router) NewClient() *Client {
 	r.connections.Add(1)
 	r.totalConnections.Add(1)
 	c := &Client{router: r, waiter: shard.NewWaiter(), target: -1}
+	c.init()
 	home := r.shardOf(defaultTube)
 	c.home = c.newSeat(home)
 	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: defaultTube})
@@ -157,6 +156,14 @@ func (c *Client) Begin(r *shard.Request) {
 // MemoryFull tells whether a put of a body of n bytes would surely be answered
 // OutOfMemory, so that there is no use in reading it.
 func (c *Client) MemoryFull(n int) bool { return c.router.budget.Full(n) }
+
+// HoldMemory counts n bytes of a body that is being read in the memory budget.
+// It reports false, and counts nothing, if there is no room for them.
+func (c *Client) HoldMemory(n int) bool { return c.router.budget.Hold(n) }
+
+// FreeMemory takes out again what HoldMemory has counted: before the body is
+// put, which counts it, or when it is given up.
+func (c *Client) FreeMemory(n int) { c.router.budget.Free(n) }
 
 // Use has puts go to the tube of that name.
 func (c *Client) Use(name string) {

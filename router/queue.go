@@ -185,19 +185,13 @@ func (c *Client) answer(n int) []*shard.Request {
 
 // clear makes ready for the next commands: all that was queued is answered.
 func (c *Client) clear() {
-	clear(c.queue)
-	c.queue, c.head = c.queue[:0], 0
+	c.head = 0
 	c.target, c.many = -1, false
 	c.reset()
 }
 
 // Rest gives back what a deep pipeline has taken. The queue must be empty.
-func (c *Client) Rest() {
-	if len(c.chunks) > 0 {
-		c.shrink()
-		c.queue, c.chain = nil, nil
-	}
-}
+func (c *Client) Rest() { c.shrink() }
 
 // wait blocks until the reserve r, which is known to wait, is answered.
 func (c *Client) wait(r *shard.Request) {

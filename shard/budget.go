@@ -9,12 +9,16 @@ import "sync/atomic"
 type Budget struct {
 	max   int64 // bytes; 0 for no cap
 	slack int64
-	used  atomic.Int64 // as reported; all shards write it
+	used  atomic.Int64 // as reported; shards write it, and clients for large bodies
 }
 
 // NewBudget returns a cap of max bytes, 0 for none, for that many shards.
 func NewBudget(max int64, shards int) *Budget {
-	return &Budget{max: max, slack: min(64<<10, max/int64(16*shards))}
+	b := &Budget{max: max, slack: 64 << 10}
+	if max != 0 {
+		b.slack = min(b.slack, max/int64(16*shards))
+	}
+	return b
 }
 
 // Used returns how many bytes jobs take, to within the slack of each shard.
@@ -25,6 +29,26 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 // may call it, to spare itself the memory for reading such a body.
 func (b *Budget) Full(n int) bool {
 	return b.max != 0 && b.used.Load()+jobOverhead+int64(n) > b.max+b.slack
+}
+
+// Hold counts n bytes that are on their way to become a job. It reports false,
+// and counts nothing, if they surely do not fit. Any goroutine may call it.
+func (b *Budget) Hold(n int) bool {
+	if b.max == 0 {
+		return true
+	}
+	if b.used.Add(int64(n)) > b.max+b.slack {
+		b.used.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
+// Free takes out what Hold has counted. Any goroutine may call it.
+func (b *Budget) Free(n int) {
+	if b.max != 0 {
+		b.used.Add(-int64(n))
+	}
 }
 
 // ration is a shard's own side of the Budget.

@@ -93,15 +93,15 @@ func (r *Request) found(j *job) {
 }
 
 func (s *Shard) put(r *Request) {
+	if !s.memory.fits(footprint(r.Body)) {
+		r.Status = OutOfMemory
+		return
+	}
 	if r.ID == 0 {
 		r.ID, r.Created = s.cfg.Directory.NextID(), s.now
 	}
 	if s.cfg.Draining.Load() {
 		r.Status = Draining
-		return
-	}
-	if !s.memory.fits(footprint(r.Body)) {
-		r.Status = OutOfMemory
 		return
 	}
 	j := s.newJob(r)

@@ -35,14 +35,18 @@ func (s *session) servePut() {
 	}
 	s.client.Count(shard.Put)
 	s.client.MarkProducer()
-	if s.client.MemoryFull(size) {
+	grant := min(size, maxGrant)
+	if s.client.MemoryFull(size) || !s.client.HoldMemory(grant) {
 		s.discard(size, tagOutOfMemory)
 		return
 	}
-	p := &partialPut{size: size, body: make([]byte, min(size, maxGrant))}
+	if s.put == nil {
+		s.put = new(partialPut)
+	}
+	p := s.put
+	p.size, p.body, p.filled = size, make([]byte, grant), 0
 	s.fillPut(&p.request)
 	s.client.Begin(&p.request)
-	s.put = p
 }
 
 // fillPut fills in what the put line says.
@@ -68,19 +72,31 @@ func (s *session) readBody() bool {
 		if len(p.body) == p.size {
 			break
 		}
-		p.body = append(make([]byte, 0, min(2*len(p.body), p.size)), p.body...)
-		p.body = p.body[:cap(p.body)]
+		grown := min(2*len(p.body), p.size)
+		if !s.client.HoldMemory(grown - len(p.body)) {
+			s.discard(p.size-len(p.body), tagOutOfMemory)
+			s.endPut()
+			return true
+		}
+		p.body = append(make([]byte, 0, grown), p.body...)[:grown]
 	}
-	s.put = nil
-	if !hasTrailer(p.body) {
+	body := p.body
+	s.endPut()
+	if !hasTrailer(body) {
 		s.answer(tagExpectedCRLF)
 		return true
 	}
 	r := s.client.New(shard.Put)
 	*r = p.request
-	r.Body = p.body
+	r.Body = body
 	s.queue(r)
 	return true
+}
+
+// endPut forgets the put whose body was being read.
+func (s *session) endPut() {
+	s.client.FreeMemory(len(s.put.body))
+	s.put.body, s.put.size = nil, 0
 }
 
 // discard throws a body of n bytes with its CRLF away and then answers.

@@ -33,7 +33,7 @@ type session struct {
 	unsent bool   // there are answers in the output buffer
 	err    error  // ends the connection
 
-	put  *partialPut // a put whose body is being read
+	put  *partialPut // a put whose body is being read, if its size is not 0
 	skip int         // bytes of a refused body that are still to be thrown away
 	then tag         // the answer when they are
 }
@@ -41,15 +41,16 @@ type session struct {
 // partialPut is a put whose line has come and whose body has not, all of it.
 type partialPut struct {
 	request shard.Request
-	body    []byte // what is allocated
-	filled  int    // of body, as far as copied from input
+	body    []byte // what is allocated, and held in the memory budget
+	filled  int    // of body, as far as copied from input or left to netio
 	size    int    // of the whole body with its CRLF
 }
 
 // maxGrant is how much memory is allocated for a body on the strength of its
-// put line alone. A larger body gets as much again whenever that has arrived,
-// so memory is held by those who send, not by those who announce.
-const maxGrant = 1 << 20
+// put line alone: enough for any job at the default limit. A larger body gets
+// as much again whenever that has arrived, so memory is held by those who send,
+// not by those who announce.
+const maxGrant = DefaultMaxJobSize + 2
 
 // tag is kept in a request to know how to render its answer: a verb, or one of
 // the answers that need no request.
@@ -113,7 +114,12 @@ func (s *session) Hangup() { s.client.Hangup() }
 func (s *session) Abort() { s.client.Abort() }
 
 // Close is netio.Session's.
-func (s *session) Close() { s.client.Close() }
+func (s *session) Close() {
+	if s.put != nil {
+		s.client.FreeMemory(len(s.put.body))
+	}
+	s.client.Close()
+}
 
 // Serve is netio.Session's: it serves all commands that are complete.
 func (s *session) Serve(in []byte) (n int, err error) {
@@ -141,7 +147,7 @@ func (s *session) step() bool {
 		}
 		s.answer(s.then)
 		return true
-	case s.put != nil:
+	case s.put != nil && s.put.size > 0:
 		return s.readBody()
 	}
 	line, n, st := s.scanner.next(s.rest)

@@ -1,0 +1,121 @@
+package beanstalk
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/sheafq/sheaf/router"
+)
+
+// A put allocates the body that its job keeps, no other command on the hot path
+// allocates. All allocations of the process are counted, over a real socket; the
+// client makes none.
+func TestAllocationsPerCommand(t *testing.T) {
+	if raceDetector {
+		t.Skip("not with the race detector")
+	}
+	for _, shards := range []int{1, 7} {
+		for _, depth := range []int{1, 64} {
+			t.Run(fmt.Sprintf("shards=%d/pipelined=%d", shards, depth), func(t *testing.T) {
+				addr := startServer(t, router.Config{Shards: shards})
+				// A shard keeps 8192 deleted jobs to use them again: stay below.
+				const jobs = 2048
+				p := newPipeliner(t, addr, "tube", depth, 128, jobs)
+				var counts [3]uint64
+				phases := [3]func(){p.put, p.reserve, p.delete}
+				const warmup, rounds = 3, 8
+				for round := range warmup + rounds {
+					for i, phase := range phases {
+						n := mallocs(func() {
+							for range jobs / depth {
+								phase()
+							}
+						})
+						if round >= warmup {
+							counts[i] += n
+						}
+					}
+				}
+				for i, name := range []string{"put", "reserve", "delete"} {
+					got := float64(counts[i]) / (rounds * jobs)
+					most := 0.01 // a page of the directory of ids now and then, a pool that the collector has emptied
+					if name == "put" {
+						most++
+					}
+					t.Logf("%s: %.4f allocations", name, got)
+					if got > most {
+						t.Errorf("%s: %.4f allocations a command", name, got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// The same for a reserve over tubes on several shards, and for the other
+// commands of a worker.
+func TestAllocationsOfAWorker(t *testing.T) {
+	if raceDetector {
+		t.Skip("not with the race detector")
+	}
+	addr := startServer(t, router.Config{Shards: 7})
+	p := newPipeliner(t, addr, "tube", 1, 128, 1)
+	p.write([]byte("watch t1\r\nwatch t2\r\nwatch t3\r\nwatch t4\r\n"))
+	for range 4 {
+		p.line("WATCHING ")
+	}
+	p.put()
+	id := p.ids[0]
+	commands := []struct {
+		send, answer string
+		body         bool
+	}{
+		{"reserve\r\n", "RESERVED ", true},
+		{fmt.Sprintf("touch %d\r\n", id), "TOUCHED", false},
+		{"reserve-with-timeout 0\r\n", "TIMED_OUT", false},
+		{fmt.Sprintf("release %d 3 0\r\n", id), "RELEASED", false},
+		{"peek-ready\r\n", "FOUND ", true},
+		{"reserve-with-timeout 3\r\n", "RESERVED ", true},
+		{fmt.Sprintf("bury %d 3\r\n", id), "BURIED", false},
+		{"peek-buried\r\n", "FOUND ", true},
+		{"kick 1\r\n", "KICKED ", false},
+		{"delete 99999\r\n", "NOT_FOUND", false},
+		{"nosuch\r\n", "UNKNOWN_COMMAND", false},
+	}
+	counts := make([]uint64, len(commands))
+	sends := make([][]byte, len(commands))
+	for i, c := range commands {
+		sends[i] = []byte(c.send)
+	}
+	const warmup, rounds = 100, 1000
+	for round := range warmup + rounds {
+		for i := range commands {
+			c := &commands[i]
+			n := mallocs(func() {
+				p.write(sends[i])
+				p.line(c.answer)
+				if c.body {
+					p.r.Discard(p.size + 2)
+				}
+			})
+			if round >= warmup {
+				counts[i] += n
+			}
+		}
+	}
+	for i, c := range commands {
+		if got := float64(counts[i]) / rounds; got > 0.05 {
+			t.Errorf("%q: %.3f allocations", c.send, got)
+		}
+	}
+}
+
+// mallocs returns how many allocations the process makes while f runs.
+func mallocs(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.Mallocs - before.Mallocs
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package beanstalk
+
+const raceDetector = false
