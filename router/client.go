@@ -85,8 +85,14 @@ func (r *Router) NewClient() *Client {
 	return c
 }
 
-// Close gives up all that the client holds. It does not wait for the shards.
+// Close gives up all that the client holds. It does not wait for the shards
+// longer than it has to.
 func (c *Client) Close() {
+	// With all of it on one shard, that shard keeps the order in which things go.
+	// A client that ends in the middle of a command does without.
+	if len(c.seats) > 1 && !c.Pending() {
+		c.leaveTubes()
+	}
 	for _, s := range c.seats {
 		s.shard.Send(&shard.Request{Op: shard.Detach, Client: s.client})
 	}
@@ -98,6 +104,22 @@ func (c *Client) Close() {
 		r.workers.Add(-1)
 	}
 	r.connections.Add(-1)
+}
+
+// leaveTubes gives back the jobs and leaves the tubes of a client on several
+// shards in the order in which one shard would; see shard.Detach.
+func (c *Client) leaveTubes() {
+	for _, s := range c.seats {
+		if s.soonest != 0 {
+			c.do(s, shard.Request{Op: shard.GiveBack})
+		}
+	}
+	for n := len(c.watched); n > 0; n-- {
+		t := c.watched[0]
+		c.watched[0] = c.watched[n-1]
+		c.do(c.seat(t.Shard), shard.Request{Op: shard.Ignore, Tube: t})
+	}
+	c.do(c.seat(c.used.Shard), shard.Request{Op: shard.Unuse, Tube: c.used})
 }
 
 // Hangup says that the other side has nothing more to say: reserves do not

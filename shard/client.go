@@ -6,7 +6,7 @@ package shard
 type Client struct {
 	waiter *Waiter // see there
 
-	held     jobHeap // reserved jobs by (deadline, id)
+	held     jobHeap // reserved jobs by deadline
 	heldList jobList // the same in the order of reserving
 	watches  []*watch
 	using    *Tube

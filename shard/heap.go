@@ -1,7 +1,7 @@
 package shard
 
 // key orders a heap: by hi, then by lo. Ready jobs are ordered by priority and
-// id, delayed and held ones by deadline and id.
+// id, delayed and held ones by deadline and by when that was set.
 type key struct{ hi, lo uint64 }
 
 // worst is a key behind every job's.

@@ -52,8 +52,8 @@ const jobOverhead = int64(unsafe.Sizeof(job{})) + 32 + 32
 // bytes.
 func footprint(body []byte) int64 { return jobOverhead + int64(cap(body)) }
 
+// readyKey orders ready jobs: by priority and id.
 func (j *job) readyKey() key { return key{uint64(j.pri), j.id} }
-func (j *job) dueKey() key   { return key{uint64(j.at), j.id} }
 
 // jobList is a first-in first-out list, linked through the jobs. A job is in
 // one list at a time. The zero value is empty.

@@ -26,18 +26,19 @@ const (
 	StatsTube                // Name -> TubeStats
 	PauseTube                // Name Delay
 
-	Use     // Name -> Tube: the client's puts go there
-	Unuse   // Tube
-	Watch   // Name -> Tube
-	Ignore  // Tube
-	Attach  // Name -> Tube: Use and Watch in one, for a new client
-	Detach  // the client is gone: puts back what it holds and forgets it
-	Probe   // N: the best ready job over the watched tubes -> Pri ID; N is the command to count
-	Take    // Pri ID: reserve the best job if it is no worse than that -> ID Body
-	Cancel  // the client no longer waits
-	Soonest // -> Soonest
-	Gather  // -> Stats
-	Tubes   // -> Names; only the first shard, which keeps the roster, knows
+	Use      // Name -> Tube: the client's puts go there
+	Unuse    // Tube
+	Watch    // Name -> Tube
+	Ignore   // Tube
+	Attach   // Name -> Tube: Use and Watch in one, for a new client
+	GiveBack // the client is going: its jobs are ready again
+	Detach   // the client is gone: GiveBack, Ignore and Unuse of all that is left
+	Probe    // N: the best ready job over the watched tubes -> Pri ID; N is the command to count
+	Take     // Pri ID: reserve the best job if it is no worse than that -> ID Body
+	Cancel   // the client no longer waits
+	Soonest  // -> Soonest
+	Gather   // -> Stats
+	Tubes    // -> Names; only the first shard, which keeps the roster, knows
 
 	tubeBorn // Name: to the first shard, from the one that made the tube
 	tubeGone // Name: likewise

@@ -54,6 +54,8 @@ func (s *Shard) serve(r *Request) {
 	case Attach:
 		r.Tube = s.use(c, r.Name)
 		s.watch(c, r.Name)
+	case GiveBack:
+		s.giveBack(c)
 	case Detach:
 		s.detach(c)
 	case Probe:
@@ -154,8 +156,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if !mine {
 			return false
 		}
-		j.at = s.now + int64(j.ttr)*second
-		r.Client.held.fix(j.dueKey(), j)
+		r.Client.held.fix(s.deadline(j, j.ttr), j)
 		s.schedule(&r.Client.due, j.at)
 	case KickJob:
 		if j.state != buried && j.state != delayed {
@@ -219,19 +220,26 @@ func (s *Shard) ignore(c *Client, t *Tube) {
 	s.drop(t)
 }
 
-// detach forgets a client. The jobs that it holds are ready again, in the
-// order in which it had reserved them.
-func (s *Shard) detach(c *Client) {
+// giveBack makes the jobs that a client holds ready again, in the order in which
+// it had reserved them, and ends its wait.
+func (s *Shard) giveBack(c *Client) {
 	s.leave(c)
 	for j := c.heldList.head; j != nil; j = c.heldList.head {
 		s.unreserve(j)
 		s.makeReady(j)
 	}
+}
+
+// detach forgets a client. It leaves its tubes in the order of the reference,
+// which the list of tubes shows: always the first of the watch list, whose
+// place the last one takes, and at the end the one that it uses.
+func (s *Shard) detach(c *Client) {
+	s.giveBack(c)
+	for len(c.watches) > 0 {
+		s.ignore(c, c.watches[0].tube)
+	}
 	if c.using != nil {
 		s.unuse(c, c.using)
-	}
-	for len(c.watches) > 0 {
-		s.ignore(c, c.watches[len(c.watches)-1].tube)
 	}
 	s.unschedule(&c.due)
 }

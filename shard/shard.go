@@ -41,7 +41,8 @@ type Shard struct {
 	cfg     Config
 	stopped chan struct{} // closed when the goroutine has ended
 
-	now       int64 // of the batch being served, on cfg.Clock
+	now       int64  // of the batch being served, on cfg.Clock
+	deadlines uint64 // how many have been given out, see Shard.deadline
 	tubes     map[string]*Tube
 	jobs      map[uint64]*job
 	free      *job // deleted jobs to be used again, linked by next

@@ -47,8 +47,7 @@ func (s *Shard) unready(j *job) {
 func (s *Shard) makeDelayed(j *job) {
 	t := j.tube
 	j.state = delayed
-	j.at = s.now + int64(j.delay)*second
-	t.delayed.push(j.dueKey(), j)
+	t.delayed.push(s.deadline(j, j.delay), j)
 	s.delayed++
 	s.schedule(&t.due, j.at)
 }
@@ -62,9 +61,8 @@ func (s *Shard) undelay(j *job) {
 func (s *Shard) makeReserved(j *job, c *Client) {
 	j.state = reserved
 	j.reserves++
-	j.at = s.now + int64(j.ttr)*second
 	j.holder = c
-	c.held.push(j.dueKey(), j)
+	c.held.push(s.deadline(j, j.ttr), j)
 	c.heldList.append(j)
 	j.tube.reserved++
 	s.reserved++
@@ -112,6 +110,15 @@ func (s *Shard) kick(j *job) {
 	s.remove(j)
 	j.kicks++
 	s.makeReady(j)
+}
+
+// deadline sets j's deadline, some seconds from now, and returns its place
+// among the others. The clock stands still during a batch; what is due at the
+// same time is due in the order in which it came.
+func (s *Shard) deadline(j *job, seconds uint32) key {
+	j.at = s.now + int64(seconds)*second
+	s.deadlines++
+	return key{uint64(j.at), s.deadlines}
 }
 
 // maxFree is how many deleted jobs a shard keeps to use them again.

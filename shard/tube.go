@@ -9,7 +9,7 @@ type Tube struct {
 	Shard int
 
 	ready   jobHeap // by (priority, id)
-	delayed jobHeap // by (deadline, id)
+	delayed jobHeap // by deadline
 	buried  jobList // in the order of burying
 	waiters watchList
 

@@ -310,6 +310,9 @@ func (s *session) flush() {
 // render writes the answer to a request.
 func (s *session) render(r *shard.Request) {
 	s.unsent = true
+	if r.Tag == tag(cmdPut) {
+		s.client.MarkProducer() // whatever has become of it
+	}
 	b := s.conn.Buf()
 	if fixed, ok := s.fixedReply(r); ok {
 		b.B = append(b.B, fixed...)
@@ -317,7 +320,6 @@ func (s *session) render(r *shard.Request) {
 	}
 	switch verb(r.Tag) {
 	case cmdPut:
-		s.client.MarkProducer()
 		b.B = appendInserted(b.B, r.ID)
 	case cmdReserve, cmdReserveTimeout, cmdReserveJob:
 		s.client.MarkWorker() // who reserves by id is a worker when there is a job
