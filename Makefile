@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: run build install test bench fuzz lint clean
+.PHONY: run build install test can-race bench fuzz lint clean
 
 run: build ## build and serve on port 11300
 	./bin/sheafd $(ARGS)
@@ -28,9 +28,16 @@ install: build ## install the server and its systemd units
 # The race detector makes the code about ten times slower and slows goroutines
 # at odd places, which is what the tests of concurrency are for. What counts
 # allocations or system calls skips itself under it, hence the second run.
-test: ## run all tests
+test: can-race ## run all tests
 	$(GO) test -race -timeout 15m ./...
 	$(GO) test -run 'Alloc|Cost' ./...
+
+# The race detector is C. go test says less plainly what is missing.
+can-race:
+	@[ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v $$($(GO) env CC | cut -d' ' -f1) >/dev/null || { \
+		echo "make test: Go's race detector needs cgo and a C compiler; install gcc and libc6-dev, and leave CGO_ENABLED alone" >&2; \
+		exit 1; \
+	}
 
 bench: ## run all benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -39,14 +46,15 @@ bench: ## run all benchmarks
 # bounded by runs: by time, its default, it stalls on slow targets.
 fuzz: ## fuzz each target for FUZZTIME
 	@set -e; for pkg in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+		targets=$$($(GO) test -list '^Fuzz' $$pkg); \
+		for target in $$(echo "$$targets" | grep '^Fuzz' || true); do \
 			echo "== $$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x $$pkg; \
 		done; \
 	done
 
 lint: ## gofmt, go vet, staticcheck
-	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
+	@files=$$(gofmt -l .); if [ -n "$$files" ]; then echo "gofmt -w these:"; echo "$$files"; exit 1; fi
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) mod tidy -diff

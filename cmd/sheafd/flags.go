@@ -42,11 +42,11 @@ type usageError struct{ error }
 
 // errNoBinlog refuses the flags of the binlog, which sheafd does not have yet,
 // rather than lose the jobs of somebody who relies on it.
-var errNoBinlog = errors.New("-b, -f, -F and -s are refused: this sheafd keeps jobs in memory only; start it without them")
+var errNoBinlog = errors.New("-b, -f, -F and -s are refused: this sheafd has no binlog and keeps jobs in memory only; start it without them")
 
 // parseFlags reads the command line. Errors of type usageError are mistakes.
 func parseFlags(args []string) (*options, error) {
-	o := &options{maxJobSize: beanstalk.DefaultMaxJobSize}
+	o := new(options)
 	fs := o.flagSet()
 	if err := fs.Parse(args); err != nil {
 		return nil, usageError{err}
@@ -56,12 +56,6 @@ func parseFlags(args []string) (*options, error) {
 		return o, nil
 	case fs.NArg() > 0:
 		return nil, usageError{fmt.Errorf("unknown argument: %s", fs.Arg(0))}
-	case o.port < 0 || o.port > math.MaxUint16:
-		return nil, usageError{fmt.Errorf("invalid port %d: must be from 0 to %d", o.port, math.MaxUint16)}
-	case o.shards < 1 || o.shards > router.MaxShards:
-		return nil, usageError{fmt.Errorf("invalid number of shards %d: must be from 1 to %d", o.shards, router.MaxShards)}
-	case o.maxConnections < 0:
-		return nil, usageError{fmt.Errorf("invalid number of connections %d: must not be negative", o.maxConnections)}
 	case o.idleTimeout < 0:
 		return nil, usageError{fmt.Errorf("invalid idle timeout %v: must not be negative", o.idleTimeout)}
 	case o.shutdownTimeout < 0:
@@ -87,25 +81,31 @@ func parseFlags(args []string) (*options, error) {
 	return o, nil
 }
 
+// flagSet sets o to the defaults and returns the flags that change it.
 func (o *options) flagSet() *pflag.FlagSet {
+	o.maxJobSize = beanstalk.DefaultMaxJobSize
+	o.port = 11300
+	o.shards = min(runtime.GOMAXPROCS(0), router.MaxShards)
+	fsync, segmentSize := 50, 10485760 // beanstalkd's
+
 	fs := pflag.NewFlagSet("sheafd", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
 	fs.SortFlags = false
 	fs.StringVarP(&o.listen, "listen", "l", "0.0.0.0", "listen on `ADDR`: an IP address, a host name, or unix:PATH")
-	fs.IntVarP(&o.port, "port", "p", 11300, "listen on `PORT`; 0 takes any free one")
+	fs.VarP(number{&o.port, 0, math.MaxUint16}, "port", "p", "listen on `PORT`; 0 takes any free one")
 	fs.StringVarP(&o.user, "user", "u", "", "become `USER` and its groups once the sockets are bound")
 	fs.VarP(&o.maxJobSize, "max-job-size", "z", "refuse jobs larger than `SIZE`; at most 1073741824")
-	fs.IntVar(&o.shards, "shards", runtime.GOMAXPROCS(0), "spread tubes over `N` shards, 1 to 1024")
-	fs.IntVar(&o.maxConnections, "max-connections", 0, "serve at most `N` connections at once (default no limit)")
+	fs.Var(number{&o.shards, 1, router.MaxShards}, "shards", "spread tubes over `N` shards, 1 to 1024")
+	fs.Var(number{&o.maxConnections, 0, math.MaxInt}, "max-connections", "serve at most `N` connections at once (default no limit)")
 	fs.Var(&o.maxMemory, "max-memory", "answer OUT_OF_MEMORY to puts when all jobs together take `SIZE` (default no limit)")
 	fs.DurationVar(&o.idleTimeout, "idle-timeout", 0, "close connections that say nothing for `DURATION`, such as 90s or 10m (default never)")
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 5*time.Second, "on SIGTERM, let commands in flight finish for `DURATION`")
 	fs.CountVarP(&o.verbosity, "verbose", "V", "log more; twice for more still")
 	fs.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
 	fs.StringP("binlog", "b", "", "keep jobs in `DIR` (not there yet: refused)")
-	fs.IntP("fsync", "f", 50, "sync the binlog at most every `MS` milliseconds (refused)")
+	fs.VarP(number{&fsync, 0, math.MaxInt}, "fsync", "f", "sync the binlog at most every `MS` milliseconds (refused)")
 	fs.BoolP("no-fsync", "F", false, "never sync the binlog (refused)")
-	fs.IntP("segment-size", "s", 10485760, "size in `BYTES` of a binlog segment (refused)")
+	fs.VarP(number{&segmentSize, 0, math.MaxInt}, "segment-size", "s", "size in `BYTES` of a binlog segment (refused)")
 	fs.BoolP("compact", "c", false, "accepted for old scripts; no effect")
 	fs.BoolP("no-compact", "n", false, "accepted for old scripts; no effect")
 	fs.BoolVarP(&o.version, "version", "v", false, "print the version and exit")
@@ -115,9 +115,8 @@ func (o *options) flagSet() *pflag.FlagSet {
 
 // usage is what --help prints.
 func usage() string {
-	o := &options{maxJobSize: beanstalk.DefaultMaxJobSize}
 	return "Usage: sheafd [OPTIONS]\n\nA work queue that speaks beanstalkd's protocol, on every core.\n\nOptions:\n" +
-		o.flagSet().FlagUsages() +
+		new(options).flagSet().FlagUsages() +
 		"\nSizes are in bytes, or with a suffix: 512K, 64M, 2G (powers of 1024).\n" +
 		"Signals: SIGUSR1 drains (puts are refused); SIGTERM and SIGINT shut down.\n"
 }
@@ -130,6 +129,32 @@ func (o *options) level() slog.Level {
 	return slog.LevelInfo
 }
 
+// number is a decimal number on the command line, from least to most. pflag's
+// own would take 011300 for an octal one.
+type number struct {
+	to          *int
+	least, most int
+}
+
+// String is pflag.Value's.
+func (n number) String() string { return strconv.Itoa(*n.to) }
+
+// Type is pflag.Value's.
+func (n number) Type() string { return "number" }
+
+// Set is pflag.Value's.
+func (n number) Set(text string) error {
+	v, err := strconv.ParseUint(text, 10, 63)
+	switch {
+	case err == nil && uint64(n.least) <= v && v <= uint64(n.most):
+		*n.to = int(v)
+		return nil
+	case n.most == math.MaxInt:
+		return fmt.Errorf("must be a number, %d or more", n.least)
+	}
+	return fmt.Errorf("must be a number from %d to %d", n.least, n.most)
+}
+
 // size is a number of bytes on the command line.
 type size int64
 
@@ -139,18 +164,21 @@ func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
 // Type is pflag.Value's.
 func (s *size) Type() string { return "size" }
 
-// Set is pflag.Value's: a number with an optional suffix K, M, G or T, which
-// may be followed by B or iB.
+// sizeUnits are what may follow the digits of a size. All are powers of 1024.
+var sizeUnits = map[string]int{
+	"": 0, "B": 0,
+	"K": 10, "KB": 10, "KI": 10, "KIB": 10,
+	"M": 20, "MB": 20, "MI": 20, "MIB": 20,
+	"G": 30, "GB": 30, "GI": 30, "GIB": 30,
+	"T": 40, "TB": 40, "TI": 40, "TIB": 40,
+}
+
+// Set is pflag.Value's: decimal digits and one of sizeUnits in any case.
 func (s *size) Set(text string) error {
-	digits, shift := strings.ToUpper(text), 0
-	digits = strings.TrimSuffix(strings.TrimSuffix(digits, "B"), "I")
-	if n := len(digits); n > 0 {
-		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
-			digits, shift = digits[:n-1], 10*(i+1)
-		}
-	}
+	digits := strings.TrimRight(text, "BbIiKkMmGgTt")
+	shift, known := sizeUnits[strings.ToUpper(text[len(digits):])]
 	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || n > math.MaxInt64>>shift {
+	if !known || err != nil || n > math.MaxInt64>>shift {
 		return errors.New("must be a number of bytes, such as 65535, 512K or 2G")
 	}
 	*s = size(n << shift)

@@ -72,12 +72,21 @@ func run(o *options) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	signal.Ignore(syscall.SIGPIPE)
 
+	var user *identity
+	if o.user != "" {
+		if user, err = findUser(o.user); err != nil {
+			return err
+		}
+	}
 	listeners, err := listen(o, log)
 	if err != nil {
 		return err
 	}
-	if o.user != "" {
-		if err := become(o.user); err != nil {
+	if user != nil {
+		if err := user.become(); err != nil {
+			for _, l := range listeners {
+				l.Close() // removes the file of a unix socket
+			}
 			return err
 		}
 	}

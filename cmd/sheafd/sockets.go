@@ -42,17 +42,20 @@ func listen(o *options, log *slog.Logger) ([]net.Listener, error) {
 
 // explainListen says what to do about an error in listening.
 func explainListen(o *options, err error) error {
-	where := fmt.Sprintf("port %d of %s", o.port, o.listen)
+	where, hint := fmt.Sprintf("port %d of %s", o.port, o.listen), "check -l and -p"
 	if strings.HasPrefix(o.listen, "unix:") {
-		where = o.listen
+		where, hint = o.listen, "give -l another path"
 	}
 	var dns *net.DNSError
-	hint := "check -l and -p"
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		hint = "stop the server that is there, or choose another with -p or -l"
 	case errors.Is(err, unix.EACCES):
 		hint = "start as root (and drop to another user with -u), or choose another with -p or -l"
+	case errors.Is(err, unix.ENOENT):
+		hint = "create the directory, or give -l another path"
+	case errors.Is(err, unix.EINVAL):
+		hint = "give -l a path of at most 107 bytes"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		hint = "give -l an address of this machine"
 	case errors.As(err, &dns):

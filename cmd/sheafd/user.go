@@ -1,50 +1,76 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/user"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
-// become drops the process's privileges to those of a user, for good.
-func become(name string) error {
+// identity is a user as the kernel knows it.
+type identity struct {
+	name     string
+	uid, gid int
+	groups   []int
+}
+
+// findUser looks a user up, before anything is bound: a mistake then leaves
+// nothing behind.
+func findUser(name string) (*identity, error) {
 	u, err := user.Lookup(name)
 	if err != nil {
-		if _, isUnknown := err.(user.UnknownUserError); isUnknown {
-			return fmt.Errorf("becoming user %s: there is no such user; create it or give -u another", name)
+		if errors.As(err, new(user.UnknownUserError)) {
+			return nil, fmt.Errorf("becoming user %s: there is no such user; create it or give -u another", name)
 		}
-		return fmt.Errorf("becoming user %s: %w", name, err)
+		return nil, fmt.Errorf("becoming user %s: %w", name, err)
 	}
 	uid, err := strconv.Atoi(u.Uid)
 	if err != nil {
-		return fmt.Errorf("becoming user %s: user id %q: %w", name, u.Uid, err)
+		return nil, fmt.Errorf("becoming user %s: user id %q: %w", name, u.Uid, err)
 	}
 	gid, err := strconv.Atoi(u.Gid)
 	if err != nil {
-		return fmt.Errorf("becoming user %s: group id %q: %w", name, u.Gid, err)
+		return nil, fmt.Errorf("becoming user %s: group id %q: %w", name, u.Gid, err)
 	}
 	ids, err := u.GroupIds()
 	if err != nil {
-		return fmt.Errorf("becoming user %s: finding its groups: %w", name, err)
+		return nil, fmt.Errorf("becoming user %s: finding its groups: %w", name, err)
 	}
 	groups := make([]int, len(ids))
 	for i, id := range ids {
 		if groups[i], err = strconv.Atoi(id); err != nil {
-			return fmt.Errorf("becoming user %s: group id %q: %w", name, id, err)
+			return nil, fmt.Errorf("becoming user %s: group id %q: %w", name, id, err)
 		}
 	}
+	return &identity{name, uid, gid, groups}, nil
+}
+
+// become drops the process's privileges to those of id, for good.
+func (id *identity) become() error {
 	// In this order: each step takes away the right to do the one before. Go
-	// applies them to all threads.
+	// applies them to all threads. Who is that user already, without the right to
+	// be another, may say -u too, as with beanstalkd; its groups are those
+	// that it was started with.
 	const hint = "start as root, or leave -u out"
-	if err := syscall.Setgroups(groups); err != nil {
-		return fmt.Errorf("becoming user %s: setting its groups: %w; %s", name, err, hint)
+	if err := syscall.Setgroups(id.groups); err != nil && !id.isOurs() {
+		return fmt.Errorf("becoming user %s: setting its groups: %w; %s", id.name, err, hint)
 	}
-	if err := syscall.Setgid(gid); err != nil {
-		return fmt.Errorf("becoming user %s: setting its group: %w; %s", name, err, hint)
+	if err := syscall.Setgid(id.gid); err != nil {
+		return fmt.Errorf("becoming user %s: setting its group: %w; %s", id.name, err, hint)
 	}
-	if err := syscall.Setuid(uid); err != nil {
-		return fmt.Errorf("becoming user %s: %w; %s", name, err, hint)
+	if err := syscall.Setuid(id.uid); err != nil {
+		return fmt.Errorf("becoming user %s: %w; %s", id.name, err, hint)
 	}
 	return nil
+}
+
+// isOurs tells whether the process is id already, with no way back.
+func (id *identity) isOurs() bool {
+	uid, euid, suid := unix.Getresuid()
+	gid, egid, sgid := unix.Getresgid()
+	return id.uid != 0 && uid == id.uid && euid == id.uid && suid == id.uid &&
+		gid == id.gid && egid == id.gid && sgid == id.gid
 }

@@ -1,0 +1,184 @@
+package main_test
+
+// The servers under test: building sheafd, starting and stopping processes.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// diffMaxJob is the -z of every server here: small, so that bodies that are
+// too big cost little.
+const diffMaxJob = 1000
+
+// diffReferencePath is where Debian's package puts the reference.
+const diffReferencePath = "/usr/bin/beanstalkd"
+
+// A diffProgram says how to start one kind of server. It is not a process.
+type diffProgram struct {
+	name string   // as it is called in a failure
+	argv []string // without -l
+	// asIs is set for sheafd: its YAML is taken as it comes. The reference's
+	// is brought to the form of 1.13 first.
+	asIs bool
+}
+
+// diffReference is the reference, or a skipped test where it is missing. CI
+// must have it.
+func diffReference(t *testing.T) diffProgram {
+	t.Helper()
+	if _, err := os.Stat(diffReferencePath); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("the reference is missing: %v; apt-get install beanstalkd", err)
+		}
+		t.Skipf("the reference is missing: %v; apt-get install beanstalkd", err)
+	}
+	return diffProgram{name: "beanstalkd", argv: []string{diffReferencePath, "-z", strconv.Itoa(diffMaxJob)}}
+}
+
+// diffBuild builds sheafd with the race detector, for the time of the test.
+func diffBuild(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "sheafd")
+	out, err := exec.Command("go", "build", "-race", "-o", path, "github.com/sheafq/sheaf/cmd/sheafd").CombinedOutput()
+	if err != nil {
+		t.Fatalf("building sheafd: %v\n%s", err, out)
+	}
+	return path
+}
+
+// diffSheafd is the sheafd at path with that many shards.
+func diffSheafd(path string, shards int) diffProgram {
+	return diffProgram{
+		name: fmt.Sprintf("sheafd --shards %d", shards),
+		argv: []string{path, "-z", strconv.Itoa(diffMaxJob), "--shards", strconv.Itoa(shards)},
+		asIs: true,
+	}
+}
+
+// A diffServer is a running process that listens on a Unix socket in a
+// directory of its own. first is the connection that found it ready, so the
+// count of connections starts from one on every server.
+type diffServer struct {
+	diffProgram
+	dir    string
+	cmd    *exec.Cmd
+	output diffOutput
+	first  *diffSocket
+	exited chan error
+	stop1  sync.Once
+	stopE  error
+}
+
+// diffStart starts p and waits until it accepts. The process dies with the
+// test binary whatever happens to that.
+func diffStart(p diffProgram) (*diffServer, error) {
+	dir, err := os.MkdirTemp("", "sheaf-diff-")
+	if err != nil {
+		return nil, err
+	}
+	s := &diffServer{diffProgram: p, dir: dir, exited: make(chan error, 1)}
+	argv := append(p.argv[1:len(p.argv):len(p.argv)], "-l", "unix:"+s.path())
+	s.cmd = exec.Command(p.argv[0], argv...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		os.RemoveAll(dir)
+		return nil, fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	go func() { s.exited <- s.cmd.Wait() }()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		if s.first, err = diffDial(s.path()); err == nil {
+			return s, nil
+		}
+		if time.Now().After(end) || len(s.exited) > 0 {
+			s.kill()
+			return nil, fmt.Errorf("%s does not accept connections: %w\n%s", p.name, err, s.output.String())
+		}
+	}
+}
+
+func (s *diffServer) path() string { return filepath.Join(s.dir, "sock") }
+
+// signal sends sig to the process.
+func (s *diffServer) signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
+
+// kill ends the process at once and removes its directory. It may be called
+// at any time and after stop.
+func (s *diffServer) kill() {
+	s.stop1.Do(func() {
+		s.cmd.Process.Kill()
+		<-s.exited
+	})
+	if s.first != nil {
+		s.first.close()
+	}
+	os.RemoveAll(s.dir)
+}
+
+// stop ends the process as an init system would. What sheafd has to show then
+// is exit status 0, no race, no panic.
+func (s *diffServer) stop() error {
+	s.stop1.Do(func() {
+		s.signal(syscall.SIGTERM)
+		var err error
+		select {
+		case err = <-s.exited:
+		case <-time.After(15 * time.Second):
+			s.cmd.Process.Signal(syscall.SIGQUIT) // the goroutines go to the output
+			select {
+			case <-s.exited:
+			case <-time.After(5 * time.Second):
+				s.cmd.Process.Kill()
+				<-s.exited
+			}
+			err = errors.New("still alive 15 s after SIGTERM")
+		}
+		if !s.asIs {
+			return // the reference dies of the signal
+		}
+		out := s.output.String()
+		for _, bad := range []string{"DATA RACE", "panic:", "panic in", "fatal error:"} {
+			if strings.Contains(out, bad) {
+				s.stopE = fmt.Errorf("%s: output says %q\n%s", s.name, bad, out)
+				return
+			}
+		}
+		if err != nil {
+			s.stopE = fmt.Errorf("%s: after SIGTERM: %w\n%s", s.name, err, out)
+		}
+	})
+	s.kill()
+	return s.stopE
+}
+
+// diffOutput collects what a process prints, the first of it.
+type diffOutput struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *diffOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.b.Len() < 1<<18 {
+		o.b.Write(p)
+	}
+	return len(p), nil
+}
+
+func (o *diffOutput) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}

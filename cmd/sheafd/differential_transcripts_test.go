@@ -1,0 +1,177 @@
+package main_test
+
+// How transcripts are read and run. They themselves are in
+// differential_sessions_test.go. Line by line:
+//
+//	# a remark
+//	-> put 0 0 10 3\r\nabc\r\n   sent, exactly these bytes; ¦ is where a segment ends
+//	<- INSERTED 1                the next reply; its last CRLF goes without saying
+//	<- OK                        the next reply is YAML …
+//	<: state: ready              … and has this line
+//	<- (nothing)                 no reply for now
+//	<- (closed)                  the server closes the connection
+//	close                        the client closes, half-close: its sending side only
+//	wait 1.2s                    time goes by
+//	drain                        SIGUSR1
+//
+// A letter before -> <- <: close half-close names the connection; each is made
+// when it is first named. After close, the name may be used again.
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A diffTranscript is a session with a server, and what it shows.
+type diffTranscript struct {
+	name       string
+	sheafdOnly bool // sheaf follows 1.13 where the reference, 1.12, differs
+	session    string
+}
+
+// diffSilence is how long nothing must come for there to be no reply.
+const diffSilence = 60 * time.Millisecond
+
+var diffSessionLine = regexp.MustCompile(`^([A-Z]?) ?(->|<-|<:|close|half-close|wait|drain)(?: (.*))?$`)
+
+// run plays the session with a server of its own and stops at the first line
+// that is not as it says.
+func (tr diffTranscript) run(t *testing.T, p diffProgram) {
+	s, err := diffStart(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.kill()
+	play := diffPlay{server: s, conns: map[string]*diffSocket{"": s.first}}
+	for i, line := range strings.Split(strings.TrimSpace(tr.session), "\n") {
+		if err := play.line(strings.TrimSpace(line)); err != nil {
+			t.Fatalf("line %d of %q on %s: %s\n%v", i+1, tr.name, p.name, strings.TrimSpace(line), err)
+		}
+	}
+	for _, c := range play.conns {
+		c.close()
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// diffPlay is a session that is going on.
+type diffPlay struct {
+	server *diffServer
+	conns  map[string]*diffSocket
+	yaml   string // the last YAML reply
+}
+
+func (p *diffPlay) line(line string) error {
+	if line == "" || strings.HasPrefix(line, "#") {
+		return nil
+	}
+	m := diffSessionLine.FindStringSubmatch(line)
+	if m == nil {
+		return fmt.Errorf("not a line of a transcript")
+	}
+	name, what, arg := m[1], m[2], m[3]
+	c := p.conns[name]
+	if c == nil {
+		var err error
+		if c, err = diffDial(p.server.path()); err != nil {
+			return err
+		}
+		p.conns[name] = c
+	}
+	switch what {
+	case "->":
+		for i, segment := range strings.Split(arg, "¦") {
+			b, err := strconv.Unquote(`"` + strings.ReplaceAll(segment, `"`, `\"`) + `"`)
+			if err != nil {
+				return fmt.Errorf("%q: %w", segment, err)
+			}
+			if i > 0 {
+				c.drained(20 * time.Millisecond)
+			}
+			if err := c.send([]byte(b)); err != nil {
+				return err
+			}
+		}
+	case "<-":
+		return p.reply(c, arg)
+	case "<:":
+		if !strings.Contains(p.yaml, "\n"+arg+"\n") {
+			return fmt.Errorf("not in %q", p.yaml)
+		}
+	case "close":
+		c.close()
+		delete(p.conns, name)
+		time.Sleep(20 * time.Millisecond) // for the server to see it
+	case "half-close":
+		c.halfClose()
+	case "wait":
+		d, err := time.ParseDuration(arg)
+		if err != nil {
+			return err
+		}
+		time.Sleep(d)
+	case "drain":
+		if err := p.server.signal(syscall.SIGUSR1); err != nil {
+			return err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil
+}
+
+// reply reads a reply on c, which must be want.
+func (p *diffPlay) reply(c *diffSocket, want string) error {
+	switch want {
+	case "(nothing)":
+		if got, err := c.wait(diffSilence); err == nil {
+			return fmt.Errorf("got %q", got)
+		}
+		if c.eof || len(c.in) > 0 {
+			return fmt.Errorf("closed: %v, got %q", c.eof, c.in)
+		}
+		return nil
+	case "(closed)":
+		if !c.ended(5*time.Second) || len(c.in) > 0 {
+			return fmt.Errorf("closed: %v, got %q", c.eof, c.in)
+		}
+		return nil
+	}
+	got, err := c.wait(5 * time.Second)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(got, "OK ") {
+		// What the reply answers shows in it.
+		verb := "stats"
+		switch {
+		case strings.Contains(got, "\ntube: "):
+			verb = "stats-job"
+		case strings.Contains(got, "\nname: "):
+			verb = "stats-tube"
+		case strings.Contains(got, "\n- "):
+			verb = "list-tubes"
+		}
+		if got, err = diffNormal(verb, got, p.server.asIs); err != nil {
+			return err
+		}
+		p.yaml = got
+		if want == "OK" {
+			return nil
+		}
+	}
+	w, err := strconv.Unquote(`"` + strings.ReplaceAll(want, `"`, `\"`) + `"`)
+	if err != nil {
+		return err
+	}
+	if got != w+"\r\n" {
+		return fmt.Errorf("got %q", got)
+	}
+	return nil
+}

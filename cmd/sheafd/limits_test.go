@@ -1,0 +1,188 @@
+package main_test
+
+// Limits: open files, connections, memory, idleness. And how little is logged.
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestFileLimitIsRaised(t *testing.T) {
+	s := run(t, underShell(t, "ulimit -S -n 64; ulimit -H -n 512", "-l", "127.0.0.1", "-p", "0"))
+	s.waitLog(" open-files=512 ")
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", s.pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(limits)) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
+			if f := strings.Fields(rest); f[0] != "512" || f[1] != "512" {
+				t.Errorf("limits: %s", line)
+			}
+			return
+		}
+	}
+	t.Errorf("no line on open files:\n%s", limits)
+}
+
+// With no descriptor left the server serves those it has, and accepts again
+// when one has gone.
+func TestOutOfFiles(t *testing.T) {
+	s := run(t, underShell(t, "ulimit -n 32", "-l", "127.0.0.1", "-p", "0"))
+	var clients []*client
+	for range 40 { // the kernel completes the connections that are not accepted yet
+		clients = append(clients, s.dial())
+	}
+	first, last := clients[0], clients[len(clients)-1]
+	s.waitLog("cannot accept connections for now")
+	first.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
+	last.send("reserve\n")
+	for _, c := range clients[1:20] {
+		c.Close()
+	}
+	last.gets("RESERVED 1 1\nx\n")
+	s.waitLog("accepting connections again")
+	first.says("use a\n", "USING a\n")
+	s.stop()
+}
+
+func TestMaxConnections(t *testing.T) {
+	s := start(t, "--max-connections", "2")
+	a, b := s.dial(), s.dial()
+	a.says("use a\n", "USING a\n")
+	b.says("use b\n", "USING b\n")
+	s.dial().closed()
+	s.waitLog("connection refused: too many")
+	a.Close()
+	for b.stats("current-connections") != "1" {
+		time.Sleep(time.Millisecond)
+	}
+	// stats does not count a any more, the server may for a moment.
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		c := s.dial()
+		c.send("use c\n")
+		c.SetReadDeadline(time.Now().Add(patience))
+		if n, _ := c.Read(make([]byte, 100)); n > 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("no connection is accepted after one was closed")
+		}
+	}
+	b.says("use b\n", "USING b\n")
+}
+
+func TestMaxMemory(t *testing.T) {
+	s := start(t, "--max-memory", "1M", "--shards", "1", "-z", "300K")
+	c := s.dial()
+	put := "put 0 0 60 300000\n" + strings.Repeat("x", 300000) + "\n"
+	// 64 KiB more or less are nothing here: three go in, a fourth does not.
+	c.says(put, "INSERTED 1\n")
+	c.says(put, "INSERTED 2\n")
+	c.says(put, "INSERTED 3\n")
+	c.says(put, "OUT_OF_MEMORY\n")
+	c.says(put, "OUT_OF_MEMORY\n")
+	c.says("use a\n", "USING a\n")
+	c.says("delete 2\n", "DELETED\n")
+	c.send(put)
+	c.gets("INSERTED ")
+}
+
+func TestIdleTimeout(t *testing.T) {
+	s := start(t, "--idle-timeout", "300ms")
+	waiting, idle, torn := s.dial(), s.dial(), s.dial()
+	waiting.send("reserve-with-timeout 1\n")
+	begin := time.Now()
+	torn.send("put 0 0 60 5\nhe")
+	idle.says("use a\n", "USING a\n")
+	idle.closed()
+	torn.closed()
+	if took := time.Since(begin); took < 250*time.Millisecond {
+		t.Errorf("closed after %v", took)
+	}
+	waiting.gets("TIMED_OUT\n") // who waits in reserve is not idle
+	waiting.says("use a\n", "USING a\n")
+}
+
+func TestWithoutIdleTimeoutNobodyIsIdle(t *testing.T) {
+	t.Parallel()
+	c := start(t).dial()
+	time.Sleep(500 * time.Millisecond)
+	c.says("use a\n", "USING a\n")
+}
+
+// At the default level the log has what starts and stops, and nothing about
+// commands and connections.
+func TestLogIsQuiet(t *testing.T) {
+	s := start(t)
+	before := s.log.String()
+	for range 20 {
+		c := s.dial()
+		c.says("put 0 0 60 1\nx\n", "INSERTED ")
+		c.send("nonsense\n\nput x\n")
+		c.Close()
+	}
+	c := s.dial()
+	for c.stats("current-connections") != "1" {
+		time.Sleep(time.Millisecond)
+	}
+	c.Conn.Close()
+	s.signal(syscall.SIGTERM)
+	s.exits(0)
+	if n := strings.Count(before, "\n"); n != 2 {
+		t.Errorf("%d lines at the start, want 2:\n%s", n, before)
+	}
+	if n := strings.Count(s.log.String(), "\n"); n != 4 {
+		t.Errorf("%d lines in all, want 4:\n%s", n, s.log.String())
+	}
+}
+
+func TestVerbosity(t *testing.T) {
+	for _, tc := range []struct {
+		flag          string
+		debug, source bool
+	}{
+		{"--log-format=text", false, false},
+		{"-V", true, false},
+		{"-VV", true, true},
+		{"-VVVV", true, true},
+		{"--verbose", true, false},
+	} {
+		s := start(t, tc.flag)
+		c := s.dial()
+		c.says("use a\n", "USING a\n")
+		c.send("nonsense\n")
+		c.gets("UNKNOWN_COMMAND\n")
+		c.Conn.(interface{ SetLinger(int) error }).SetLinger(0) // a reset is a reason to tell
+		c.Close()
+		s.stop()
+		if got := strings.Contains(s.log.String(), "level=DEBUG"); got != tc.debug {
+			t.Errorf("%s: debug lines %v, want %v:\n%s", tc.flag, got, tc.debug, s.log.String())
+		}
+		if got := strings.Contains(s.log.String(), " source="); got != tc.source {
+			t.Errorf("%s: sources %v, want %v:\n%s", tc.flag, got, tc.source, s.log.String())
+		}
+	}
+}
+
+func TestLogFormatJSON(t *testing.T) {
+	s := start(t, "--log-format", "json", "-c")
+	s.dial().says("use a\n", "USING a\n")
+	s.stop()
+	lines := 0
+	for line := range strings.Lines(s.log.String()) {
+		lines++
+		var event struct{ Time, Level, Msg string }
+		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Time == "" || event.Level == "" || event.Msg == "" {
+			t.Errorf("%q: %+v, %v", line, event, err)
+		}
+	}
+	if lines != 5 {
+		t.Errorf("%d lines, want 5:\n%s", lines, s.log.String())
+	}
+}

@@ -1,0 +1,147 @@
+package main_test
+
+// Signals: drain, shut down, shut down now, and the one that means nothing.
+
+import (
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestDrain(t *testing.T) {
+	s := start(t)
+	c := s.dial()
+	c.says("put 0 0 60 1\nx\n", "INSERTED 1\n")
+	s.signal(syscall.SIGUSR1)
+	s.waitLog("draining")
+	c.says("put 0 0 60 1\ny\n", "DRAINING\n")
+	if got := c.stats("draining"); got != "true" {
+		t.Errorf("stats: draining: %s", got)
+	}
+	// The rest goes on, new connections included, and a second signal changes
+	// nothing.
+	s.signal(syscall.SIGUSR1)
+	d := s.dial()
+	d.says("reserve\n", "RESERVED 1 1\nx\n")
+	d.says("release 1 0 0\n", "RELEASED\n")
+	d.says("put 0 0 60 1\ny\n", "DRAINING\n")
+	d.says("delete 1\n", "DELETED\n")
+	s.stop()
+}
+
+func TestShutdown(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "--shutdown-timeout", "1m")
+			idle, waiting, putting := s.dial(), s.dial(), s.dial()
+			idle.says("use a\n", "USING a\n")
+			waiting.says("watch a\n", "WATCHING 2\n")
+			waiting.send("reserve\n")
+			putting.says("use b\n", "USING b\n")
+			putting.send("put 0 0 60 5\nhe")
+			putting.isRead()
+			for idle.stats("current-waiting") != "1" {
+				time.Sleep(time.Millisecond)
+			}
+			s.signal(sig)
+			s.waitLog("shutting down")
+			idle.closed()
+			waiting.closed()
+			refused(t, s.addrs[0])
+			// The put was in flight. It is finished, answered, and the last.
+			putting.send("llo\n")
+			putting.gets("INSERTED 1\n")
+			putting.closed()
+			s.exits(0)
+			s.waitLog("msg=stopped")
+			if strings.Contains(s.log.String(), "level=WARN") {
+				t.Errorf("warnings:\n%s", s.log.String())
+			}
+		})
+	}
+}
+
+// refused checks that nobody accepts connections at addr any more.
+func refused(t *testing.T, addr net.Addr) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		c, err := net.Dial(addr.Network(), addr.String())
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
+	t.Errorf("connections are accepted at %v", addr)
+}
+
+func TestShutdownDoesNotWaitForever(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--shutdown-timeout", "100ms")
+	c := s.dial()
+	c.says("use a\n", "USING a\n")
+	c.send("put 0 0 60 5\nhe")
+	c.isRead()
+	s.signal(syscall.SIGTERM)
+	s.exits(0)
+	c.closed()
+	s.waitLog("connections were cut off")
+}
+
+func TestSecondSignalExitsAtOnce(t *testing.T) {
+	for _, second := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(second.String(), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "--shutdown-timeout", "1h")
+			c := s.dial()
+			c.says("use a\n", "USING a\n")
+			c.says("put 0 0 60 1\nx\nput 0 0 60 5\nhe", "INSERTED 1\n")
+			c.isRead()
+			s.signal(syscall.SIGTERM)
+			s.waitLog("shutting down")
+			s.signal(syscall.SIGUSR1) // does not count
+			s.signal(second)
+			s.exits(1)
+			s.waitLog("exiting at once: second signal")
+		})
+	}
+}
+
+func TestBrokenPipesAreIgnored(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := command(t, "-l", "127.0.0.1", "-p", "0", "-V")
+	cmd.Stderr = w
+	s := run(t, cmd)
+	w.Close()
+	// Read its log by hand up to the line that says it serves, then no more.
+	var log strings.Builder
+	r.SetReadDeadline(time.Now().Add(patience))
+	for b := make([]byte, 4096); !strings.Contains(log.String(), "started"); {
+		n, err := r.Read(b)
+		if err != nil {
+			t.Fatalf("%v after %q", err, log.String())
+		}
+		log.Write(b[:n])
+	}
+	s.addrs = listening(log.String())
+	r.Close()
+
+	s.signal(syscall.SIGPIPE)
+	s.signal(syscall.SIGUSR1) // is logged, into the broken pipe
+	for s.dial().stats("draining") != "true" {
+		time.Sleep(time.Millisecond)
+	}
+	// A client that is gone when its answers come.
+	c := s.dial()
+	c.send(strings.Repeat("stats\n", 1000))
+	c.Conn.(*net.TCPConn).SetLinger(0)
+	c.Close()
+	s.dial().says("use a\n", "USING a\n")
+	s.stop()
+}
