@@ -36,7 +36,7 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 	}()
 
-	short := false // in an episode of shortage, which has been logged
+	short := false // in an episode of shortage that has been logged
 	for {
 		nc, err := l.Accept()
 		switch {
@@ -52,7 +52,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case errors.Is(err, net.ErrClosed), !transient(err):
 			return err
 		}
-		if !short {
+		if !short && s.shortages.allow(time.Now()) > 0 {
 			short = true
 			s.log.Warn("cannot accept connections for now", "listener", l.Addr(), "err", err,
 				"connections", s.Connections(), "hint", "raise the limit on open files or lower --max-connections")

@@ -46,7 +46,9 @@ func (c *Conn) ReadInto(dst []byte) {
 // gives the connection's buffers back, so that a connection that waits costs no more than an idle one. rest is what is left
 // of in (its end); the copy that Idle returns takes its place. The count that Serve returns is still that of in.
 func (c *Conn) Idle(rest []byte) []byte {
-	c.Flush() // an error is sticky and ends the connection after Serve
+	if c.Flush() != nil {
+		c.hangup() // there is nobody to wait for; the error ends the connection after Serve
+	}
 	c.releaseOutput()
 	if c.buf == nil {
 		return rest // a second Idle within one Serve
@@ -131,7 +133,7 @@ func (c *Conn) serve(got int) (finished bool, err error) {
 	}
 	rest = rest[n-c.skipped:]
 	if c.buf == nil {
-		c.kept = rest // Idle has given the buffer back
+		c.kept = clone(rest) // Idle has given the buffer back; what it left may be the end of much
 	} else {
 		if n > 0 {
 			copy(c.buf[:], rest)

@@ -25,7 +25,11 @@ func Listen(addr string, port int) (net.Listener, error) {
 	if ip, ok := strings.CutPrefix(addr, "["); ok {
 		addr = strings.TrimSuffix(ip, "]") // [::1] means ::1
 	}
-	return net.Listen("tcp", net.JoinHostPort(addr, strconv.Itoa(port)))
+	network := "tcp"
+	if ip := net.ParseIP(addr); ip != nil && ip.To4() != nil {
+		network = "tcp4" // else 0.0.0.0 would take IPv6 too
+	}
+	return net.Listen(network, net.JoinHostPort(addr, strconv.Itoa(port)))
 }
 
 func listenUnix(path string) (net.Listener, error) {

@@ -44,6 +44,7 @@ type Server struct {
 	hangups *hangups
 
 	refused   throttle // for the log line about MaxConnections
+	shortages throttle // for those about accepting being impossible and possible again
 	unwatched throttle // for the one about connections that the hang-up watcher could not take
 
 	// freed gets a token when a connection has closed, for an accept loop that has run out of descriptors. Sent to without

@@ -1,13 +1,11 @@
 package router
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/sheafq/sheaf/shard"
 )
-
-// defaultTube is used and watched by every client at first.
-const defaultTube = "default"
 
 // maxRun is how many requests may be queued before they have to be awaited:
 // deep enough that a post, a wake-up and a write are nothing per command.
@@ -77,20 +75,19 @@ func (r *Router) NewClient() *Client {
 	r.totalConnections.Add(1)
 	c := &Client{router: r, waiter: shard.NewWaiter(), target: -1}
 	c.init()
-	home := r.shardOf(defaultTube)
+	home := r.shardOf(shard.DefaultTube)
 	c.home = c.newSeat(home)
-	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: defaultTube})
+	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: shard.DefaultTube})
 	c.used = req.Tube
 	c.addWatch(c.home, req.Tube)
 	return c
 }
 
-// Close gives up all that the client holds. It does not wait for the shards
-// longer than it has to.
+// Close gives up all that the client holds: when it returns, every command that
+// is posted later finds it gone.
 func (c *Client) Close() {
-	// With all of it on one shard, that shard keeps the order in which things go.
-	// A client that ends in the middle of a command does without.
-	if len(c.seats) > 1 && !c.Pending() {
+	// A client that ends in the middle of a command does without the order.
+	if !c.Pending() && c.tubesOnSeveralShards() {
 		c.leaveTubes()
 	}
 	for _, s := range c.seats {
@@ -104,6 +101,23 @@ func (c *Client) Close() {
 		r.workers.Add(-1)
 	}
 	r.connections.Add(-1)
+}
+
+// tubesOnSeveralShards tells whether tubes on more than one shard may go with
+// the client, so that it shows in which order they do. One shard keeps the order
+// by itself; the default tube never goes.
+func (c *Client) tubesOnSeveralShards() bool {
+	on := -1
+	several := func(t *shard.Tube) bool {
+		if t.Name == shard.DefaultTube {
+			return false
+		}
+		if on < 0 {
+			on = t.Shard
+		}
+		return t.Shard != on
+	}
+	return several(c.used) || slices.ContainsFunc(c.watched, several)
 }
 
 // leaveTubes gives back the jobs and leaves the tubes of a client on several

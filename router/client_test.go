@@ -133,6 +133,38 @@ func TestTubeOrder(t *testing.T) {
 	}
 }
 
+// TestTubeOrderAtClose: the tubes of a client that goes, go in the same order
+// for any number of shards.
+func TestTubeOrderAtClose(t *testing.T) {
+	var want string
+	for _, n := range shardCounts {
+		r := newEngine(t, n)
+		p, q := newPeer(t, r), newPeer(t, r)
+		for i := range 30 {
+			name := fmt.Sprint("c", i)
+			switch {
+			case i%7 == 0: // stays
+				q.Watch(name)
+			case i%7 == 1: // stays for its job, which the client holds
+				p.session("use %s | put 1 0 60 x | reserve-job %d -> USING %[1]s | INSERTED %d | RESERVED %[2]d x", name, i/7+1)
+			case i%7 == 2:
+				p.Use(name)
+			default:
+				p.Watch(name)
+			}
+		}
+		p.session("ignore c4 | ignore c10 -> WATCHING 16 | WATCHING 15")
+		p.close()
+		got := q.say("list-tubes")
+		if want == "" {
+			want = got
+		}
+		if got != want {
+			t.Errorf("%d shards: tubes %s, with one %s", n, got, want)
+		}
+	}
+}
+
 // TestStatsSums: the statistics are the same for any number of shards.
 func TestStatsSums(t *testing.T) {
 	var memory int64
@@ -251,6 +283,18 @@ func TestMemoryCap(t *testing.T) {
 		}
 		if used := p.Stats().Memory; used != 0 {
 			t.Errorf("%d shards: %d bytes in use without a job", n, used)
+		}
+		// What is on its way counts as what is there.
+		if !p.HoldMemory(limit / 2) {
+			t.Errorf("%d shards: half of the memory cannot be held", n)
+		}
+		part := fill()
+		if used := p.Stats().Memory; used < low-limit/2 || used > high-limit/2 || p.HoldMemory(limit/4) {
+			t.Errorf("%d shards: full with %d bytes beside the %d that are held", n, used, limit/2)
+		}
+		p.FreeMemory(limit / 2)
+		for _, id := range part {
+			p.session("delete %d -> DELETED", id)
 		}
 		if again := fill(); len(again) < len(ids)*14/16 {
 			t.Errorf("%d shards: only %d jobs fit again, there were %d", n, len(again), len(ids))

@@ -125,7 +125,7 @@ func record(t *testing.T, cfg historyConfig, seed uint64) []porcupine.Operation 
 				rng: rand.New(rand.NewPCG(seed, uint64(i))),
 			}
 			h.Watch(rec.names[0])
-			h.Ignore(defaultTube)
+			h.Ignore(shard.DefaultTube)
 			ready.Done()
 			ready.Wait()
 			h.run()

@@ -259,7 +259,9 @@ func (c *Client) cancel(r *shard.Request) bool {
 	return true
 }
 
-// explain turns the timeout of an aborted wait into what it is.
+// explain turns the timeout of an aborted wait into what it is. (A reserve with
+// timeout 0 may be taken for one. Its client sees the connection end, as all do
+// now.)
 func (c *Client) explain(r *shard.Request) {
 	if r.Status == shard.TimedOut && c.interruption.Load() == aborted {
 		r.Status = shard.Aborted

@@ -29,8 +29,10 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		if timeoutAt != 0 {
 			timeout = max(0, timeoutAt-c.router.clock.Now())
 		}
-		if c.interruption.Load() != 0 {
-			timeout = 0
+		c.refreshSoonest()
+		soon := c.deadlineSoon()
+		if soon || c.interruption.Load() != 0 {
+			timeout = 0 // it is not going to wait
 		}
 		found := c.probe(count, timeout)
 		for found {
@@ -53,7 +55,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 			continue
 		}
 		status := shard.TimedOut
-		if at := c.soonestBut(nil); at != 0 && at-margin <= c.router.clock.Now() {
+		if soon || c.deadlineSoon() {
 			status = shard.DeadlineSoon
 		} else if timeout != 0 {
 			if c.waiter.Settle(true) {
@@ -70,14 +72,10 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 	}
 }
 
-// margin is how long before the end of a TTR a client is told DEADLINE_SOON.
-const margin = 1e9
-
 // probe asks all watched shards for their best job, and reports whether there
 // is any. Those that have none enter the client into their queues, unless the
 // timeout is 0.
 func (c *Client) probe(count shard.Op, timeout int64) (found bool) {
-	c.refreshSoonest()
 	c.waiter.BeginProbe()
 	c.waiter.Expect(len(c.watches))
 	for i, s := range c.watches {
@@ -169,15 +167,18 @@ func (c *Client) soonestBut(s *seat) int64 {
 	return at
 }
 
+// deadlineSoon tells whether a job that the client holds is about to be taken
+// back.
+func (c *Client) deadlineSoon() bool {
+	at := c.soonestBut(nil)
+	return at != 0 && at-shard.Margin <= c.router.clock.Now()
+}
+
 // stale tells whether a job that was the soonest on its shard has been taken
 // back meanwhile, so that the soonest one there is not known.
 func (c *Client) stale() bool {
-	for _, s := range c.seats {
-		if s.soonest != 0 && s.soonest <= c.router.clock.Now() {
-			return true
-		}
-	}
-	return false
+	at := c.soonestBut(nil)
+	return at != 0 && at <= c.router.clock.Now()
 }
 
 // refreshSoonest makes the soonest deadlines known again. The queue must be

@@ -286,7 +286,7 @@ func idleEngine(t testing.TB, r *Router) {
 		if st.Memory != 0 {
 			t.Errorf("%d bytes of memory in use without a job", st.Memory)
 		}
-		if len(tubes) != 1 || tubes[0] != defaultTube || st.Tubes != 1 {
+		if len(tubes) != 1 || tubes[0] != shard.DefaultTube || st.Tubes != 1 {
 			t.Errorf("tubes left behind: %v (%d)", tubes, st.Tubes)
 		}
 	}

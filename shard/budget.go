@@ -1,6 +1,9 @@
 package shard
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 // Budget is the cap on the memory of all jobs of the process, shared by its
 // shards. Each shard counts exactly for itself and reports only when it has
@@ -14,6 +17,7 @@ type Budget struct {
 
 // NewBudget returns a cap of max bytes, 0 for none, for that many shards.
 func NewBudget(max int64, shards int) *Budget {
+	max = min(max, math.MaxInt64/4) // so that sums do not overflow
 	b := &Budget{max: max, slack: 64 << 10}
 	if max != 0 {
 		b.slack = min(b.slack, max/int64(16*shards))

@@ -35,8 +35,9 @@ func NewClient(w *Waiter) *Client {
 	return c
 }
 
-// margin is how long before the end of a TTR its holder is told DEADLINE_SOON.
-const margin = second
+// Margin is how long before the end of a TTR its holder is told DEADLINE_SOON,
+// in nanoseconds.
+const Margin = second
 
 // soonest returns the soonest deadline among the held jobs, 0 if none is held.
 func (c *Client) soonest() int64 {
@@ -54,7 +55,7 @@ func (c *Client) soon(elsewhere int64) int64 {
 	if at == 0 {
 		return 0
 	}
-	return at - margin
+	return at - Margin
 }
 
 // earlier returns the earlier of two times, where 0 is never.

@@ -37,7 +37,7 @@ type job struct {
 	pri   uint32
 	delay uint32 // seconds: the last one given
 	ttr   uint32 // seconds
-	pos   int32  // index in the heap that it is in
+	pos   int32  // index in the heap that it is in; 2^31 jobs take some 400 GB
 
 	reserves, timeouts, releases, buries, kicks uint32
 

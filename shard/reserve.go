@@ -94,27 +94,25 @@ func (s *Shard) offer(t *Tube) {
 			return
 		}
 		c := w.client
-		if c.waiter.move(c.seq, waiting, claimed) {
+		if c.waiter.claim(c.seq) {
 			s.unready(j)
 			s.makeReserved(j, c)
 			s.grant(c, Grant{Status: OK, ID: j.id, Body: j.body})
 			continue
 		}
-		// It is still probing, and told to ask again, when it will find the
-		// job if it is there then; or its wait is over already.
-		c.waiter.move(c.seq, probing, dirty)
+		// It was still probing and asks again, when it will find the job if that
+		// is there then; or its wait is over already.
 		s.leave(c)
 	}
 }
 
 // endWait answers c, which is queued here, without a job.
 func (s *Shard) endWait(c *Client, status Status) {
-	if c.waiter.move(c.seq, waiting, claimed) {
+	if c.waiter.claim(c.seq) {
 		s.grant(c, Grant{Status: status})
 		return
 	}
 	// As in offer: a client that asks again learns that its time is over.
-	c.waiter.move(c.seq, probing, dirty)
 	s.leave(c)
 }
 

@@ -156,8 +156,8 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if !mine {
 			return false
 		}
+		// The client is called at the old deadline, which was earlier, at the latest.
 		r.Client.held.fix(s.deadline(j, j.ttr), j)
-		s.schedule(&r.Client.due, j.at)
 	case KickJob:
 		if j.state != buried && j.state != delayed {
 			return false
@@ -212,6 +212,12 @@ func (s *Shard) watch(c *Client, name string) *Tube {
 
 func (s *Shard) ignore(c *Client, t *Tube) {
 	i, _ := c.watchOn(t)
+	s.unwatch(c, i)
+}
+
+// unwatch takes c's watch with that index off its list.
+func (s *Shard) unwatch(c *Client, i int) {
+	t := c.watches[i].tube
 	last := len(c.watches) - 1
 	c.watches[i] = c.watches[last]
 	c.watches[last] = nil
@@ -236,7 +242,7 @@ func (s *Shard) giveBack(c *Client) {
 func (s *Shard) detach(c *Client) {
 	s.giveBack(c)
 	for len(c.watches) > 0 {
-		s.ignore(c, c.watches[0].tube)
+		s.unwatch(c, 0)
 	}
 	if c.using != nil {
 		s.unuse(c, c.using)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// defaultTube is the tube that every client uses and watches at first. It
+// DefaultTube is the tube that every client uses and watches at first. It
 // always exists.
-const defaultTube = "default"
+const DefaultTube = "default"
 
 // Directory knows which shard a job is on. The shards call it from their own
 // goroutines, all at once.
@@ -45,6 +45,7 @@ type Shard struct {
 	deadlines uint64 // how many have been given out, see Shard.deadline
 	tubes     map[string]*Tube
 	jobs      map[uint64]*job
+	mostJobs  int  // that there were at once since the map was made
 	free      *job // deleted jobs to be used again, linked by next
 	freeCount int
 	memory    ration

@@ -150,6 +150,12 @@ func (s *Shard) discard(j *job) {
 	s.cfg.Directory.Leave(j.id)
 	s.memory.charge(-footprint(j.body))
 	t.jobs--
+	// A map does not shrink. This one is made anew when it is empty after it was
+	// large; the time for that was paid by the jobs that made it so.
+	s.mostJobs = max(s.mostJobs, len(s.jobs)+1)
+	if len(s.jobs) == 0 && s.mostJobs > 1<<16 {
+		s.jobs, s.mostJobs = make(map[uint64]*job), 0
+	}
 	*j = job{}
 	if s.freeCount < maxFree {
 		j.next, s.free = s.free, j

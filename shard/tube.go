@@ -40,7 +40,6 @@ type watch struct {
 	client     *Client
 	tube       *Tube
 	prev, next *watch
-	queued     bool
 }
 
 // watchList is the queue of a tube's waiting clients, first come first served.
@@ -48,7 +47,7 @@ type watch struct {
 type watchList struct{ head, tail *watch }
 
 func (l *watchList) append(w *watch) {
-	w.prev, w.next, w.queued = l.tail, nil, true
+	w.prev, w.next = l.tail, nil
 	if l.tail == nil {
 		l.head = w
 	} else {
@@ -68,7 +67,7 @@ func (l *watchList) remove(w *watch) {
 	} else {
 		w.next.prev = w.prev
 	}
-	w.prev, w.next, w.queued = nil, nil, false
+	w.prev, w.next = nil, nil
 }
 
 // tube returns the tube of that name, made if need be.
@@ -86,7 +85,7 @@ func (s *Shard) tube(name string) *Tube {
 // drop forgets t if nothing keeps it alive. Every transition that may have
 // taken the last job, user or watcher away ends with it.
 func (s *Shard) drop(t *Tube) {
-	if !t.idle() || t.Name == defaultTube {
+	if !t.idle() || t.Name == DefaultTube {
 		return
 	}
 	s.unschedule(&t.due)

@@ -59,6 +59,16 @@ func (w *Waiter) move(seq uint64, from, to phase) bool {
 	return w.state.CompareAndSwap(seq<<phaseBits|uint64(from), seq<<phaseBits|uint64(to))
 }
 
+// claim tries to win the claim of a client that is registered for a wait: true
+// means that the caller answers it. A client that is still probing becomes
+// dirty instead, and asks again. Probing may turn into waiting at any moment but
+// never back, so waiting is looked at again after probing; whoever is found in
+// neither has had its wait ended by somebody else.
+func (w *Waiter) claim(seq uint64) bool {
+	return w.move(seq, waiting, claimed) ||
+		!w.move(seq, probing, dirty) && w.move(seq, waiting, claimed)
+}
+
 // is tells whether the claim has that sequence number and phase. Any goroutine.
 func (w *Waiter) is(seq uint64, p phase) bool {
 	return w.state.Load() == seq<<phaseBits|uint64(p)

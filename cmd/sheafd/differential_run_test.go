@@ -528,7 +528,7 @@ func diffMask(yaml, key string) string {
 // not have been overlooked by sheafd.
 func (r *diffRun) agree(key, want string) error {
 	start := time.Now()
-	timeouts := "" // of the second server, when the clients were nudged
+	timeouts := ""   // of the second server, when the clients were nudged
 	var early string // what differs once it should not; later, deadlines will have come
 	for ; ; time.Sleep(200 * time.Microsecond) {
 		var got [2]string

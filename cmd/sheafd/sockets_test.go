@@ -35,7 +35,7 @@ func TestAddressesThatCannotBeListenedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct{ addr, what, do string }{
-		{"not..a..host", "listening on port 0 of no-such-host.invalid", "give -l an address or a name that resolves"},
+		{"not..a..host", "listening on port 0 of not..a..host", "give -l an address or a name that resolves"},
 		{"192.0.2.1", "cannot assign requested address", "give -l an address of this machine"},
 		{"unix:", "the path is missing", "give -l another path"},
 		{"unix:" + file, "listening on unix:" + file, "not a socket; give -l another path"},

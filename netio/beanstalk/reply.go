@@ -17,7 +17,6 @@ const (
 	replyBadFormat      = "BAD_FORMAT\r\n"
 	replyDraining       = "DRAINING\r\n"
 	replyExpectedCRLF   = "EXPECTED_CRLF\r\n"
-	replyInternalError  = "INTERNAL_ERROR\r\n"
 	replyJobTooBig      = "JOB_TOO_BIG\r\n"
 	replyOutOfMemory    = "OUT_OF_MEMORY\r\n"
 	replyUnknownCommand = "UNKNOWN_COMMAND\r\n"

@@ -1,0 +1,319 @@
+package router
+
+import (
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// countPages is how many pages there are.
+func (d *directory) countPages() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n := 0
+	roots := *d.roots.Load()
+	for i := range roots {
+		if r := roots[i].Load(); r != nil {
+			live := 0
+			for j := range r.pages {
+				if r.pages[j].Load() != nil {
+					live++
+				}
+			}
+			if live != r.live || live == 0 {
+				panic("a root miscounts its pages")
+			}
+			n += live
+		}
+	}
+	return n
+}
+
+// TestDirectoryModel: one goroutine, any order, against a map; ids that were
+// taken long before they are entered, ids that never are.
+func TestDirectoryModel(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	d := newDirectory()
+	model := make(map[uint64]int)
+	var there, taken []uint64
+	drop := func(ids *[]uint64, i int) uint64 {
+		id := (*ids)[i]
+		(*ids)[i] = (*ids)[len(*ids)-1]
+		*ids = (*ids)[:len(*ids)-1]
+		return id
+	}
+	for step := range 300_000 {
+		// The number of jobs goes up and down between none and a few pages full.
+		grow := step/20_000%2 == 0
+		switch n := rng.IntN(10); {
+		case n < 1:
+			taken = append(taken, d.NextID())
+			if len(taken) > 50 {
+				id := drop(&taken, rng.IntN(len(taken)))
+				if rng.IntN(2) == 0 {
+					model[id] = rng.IntN(MaxShards)
+					d.Enter(id, model[id])
+					there = append(there, id)
+				}
+			}
+		case n < 7 == grow || len(there) == 0:
+			id := d.NextID()
+			model[id] = rng.IntN(MaxShards)
+			d.Enter(id, model[id])
+			there = append(there, id)
+		default:
+			id := drop(&there, rng.IntN(len(there)))
+			delete(model, id)
+			d.Leave(id)
+		}
+		for range 3 {
+			id := rng.Uint64N(d.ids.Load() + 10)
+			want, ok := model[id]
+			if !ok {
+				want = -1
+			}
+			if got := d.Lookup(id); got != want {
+				t.Fatalf("seed %d, step %d: job %d on shard %d, want %d", seed, step, id, got, want)
+			}
+		}
+	}
+	for _, id := range there {
+		d.Leave(id)
+	}
+	if n := d.countPages(); n > 1 {
+		t.Errorf("seed %d: %d pages of nothing", seed, n)
+	}
+}
+
+// TestDirectoryUnknown: ids that cannot be there are not found, and cost
+// nothing.
+func TestDirectoryUnknown(t *testing.T) {
+	d := newDirectory()
+	d.Enter(d.NextID(), 5)
+	for _, id := range []uint64{0, 2, pageSize - 1, pageSize, pageSize * rootSize, 1 << 32, 1<<63 + 1, 1<<64 - 1} {
+		if got := d.Lookup(id); got != -1 {
+			t.Errorf("job %d is on shard %d", id, got)
+		}
+	}
+	if d.Lookup(1) != 5 || d.countPages() != 1 {
+		t.Errorf("job 1 on shard %d, %d pages", d.Lookup(1), d.countPages())
+	}
+}
+
+// TestDirectoryRace has goroutines enter, look up and leave around the borders
+// of pages, which are dropped and made again all the time. Each knows exactly
+// where its own jobs are, and that those it has taken out are nowhere.
+func TestDirectoryRace(t *testing.T) {
+	watchdog(t, time.Minute)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	rounds := 60
+	if testing.Short() {
+		rounds = 10
+	}
+	for round := range rounds {
+		seed := rand.Uint64()
+		d := newDirectory()
+		// Begin shortly before the end of a page; of the last one of a root; or
+		// of a long list of roots.
+		d.ids.Store([]uint64{pageSize - 300, pageSize*rootSize - 300, 5*pageSize*rootSize - 300}[round%3])
+		const goroutines = 8
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		for g := range goroutines {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(g)))
+				own := make(map[uint64]int)
+				var ids, gone []uint64
+				for step := range 1500 {
+					if rng.IntN(2) == 0 || len(ids) == 0 {
+						id := d.NextID()
+						if rng.IntN(4) == 0 {
+							runtime.Gosched() // let the page go that it is about to enter
+						}
+						own[id] = rng.IntN(MaxShards)
+						d.Enter(id, own[id])
+						ids = append(ids, id)
+					} else {
+						// Mostly the last, so that there are often none at all.
+						i := len(ids) - 1
+						if rng.IntN(4) == 0 {
+							i = rng.IntN(len(ids))
+						}
+						id := ids[i]
+						ids = append(ids[:i], ids[i+1:]...)
+						d.Leave(id)
+						delete(own, id)
+						gone = append(gone, id)
+					}
+					if step%100 == 99 {
+						for _, id := range ids {
+							d.Leave(id)
+							gone = append(gone, id)
+						}
+						ids = ids[:0]
+						clear(own)
+					}
+					for _, id := range ids {
+						if got := d.Lookup(id); got != own[id] {
+							t.Errorf("seed %d: job %d on shard %d, want %d", seed, id, got, own[id])
+						}
+					}
+					for range min(3, len(gone)) {
+						id := gone[rng.IntN(len(gone))]
+						if got := d.Lookup(id); got != -1 {
+							t.Errorf("seed %d: job %d, which is gone, on shard %d", seed, id, got)
+						}
+					}
+					if t.Failed() {
+						return
+					}
+				}
+				for _, id := range ids {
+					d.Leave(id)
+				}
+			})
+		}
+		var readers sync.WaitGroup
+		readers.Go(func() { // who asks for anything
+			for id := d.ids.Load(); !stop.Load(); id++ {
+				if d.Lookup(id) >= MaxShards {
+					t.Errorf("seed %d: job %d on shard %d", seed, id, d.Lookup(id))
+				}
+				if id > d.ids.Load()+100 {
+					id -= 2000
+				}
+			}
+		})
+		wg.Wait()
+		stop.Store(true)
+		readers.Wait()
+		// The page of the next id may stay; all others are empty and gone, once
+		// the next page is made.
+		if n := d.countPages(); n > 1 {
+			t.Errorf("seed %d: %d pages of nothing", seed, n)
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestDirectoryMemory: ten million jobs come and go, a few stay, and only the
+// pages of these are kept.
+func TestDirectoryMemory(t *testing.T) {
+	d := newDirectory()
+	n, every := 10_000_000, 1_500_000
+	if raceEnabled {
+		n, every = 1_000_000, 150_000 // what it finds out has nothing to do with races
+	}
+	const window = 1000 // jobs at a time
+	var survivors []uint64
+	most := 0
+	for i := range n {
+		id := d.NextID()
+		d.Enter(id, i%7)
+		if i%every == every/2 {
+			survivors = append(survivors, id)
+		}
+		if old := id - window; old > 0 && old < id && (len(survivors) == 0 || !contains(survivors, old)) {
+			d.Leave(old)
+		}
+		if i%50_000 == 0 {
+			most = max(most, d.countPages())
+		}
+	}
+	if limit := len(survivors) + 2; most > limit || d.countPages() > limit {
+		t.Errorf("up to %d pages, %d in the end, for %d old jobs", most, d.countPages(), len(survivors))
+	}
+	for _, id := range survivors {
+		if got := d.Lookup(id); got != int(id-1)%7 {
+			t.Errorf("job %d on shard %d", id, got)
+		}
+		d.Leave(id)
+	}
+	for id := d.ids.Load() - window + 1; id <= d.ids.Load(); id++ {
+		d.Leave(id)
+	}
+	if n := d.countPages(); n > 1 {
+		t.Errorf("%d pages of nothing", n)
+	}
+}
+
+func contains(ids []uint64, id uint64) bool {
+	for _, x := range ids {
+		if x == id {
+			return true
+		}
+	}
+	return false
+}
+
+// TestDirectoryGaps: ids that are taken and never entered (puts that are
+// refused) keep no page, not even where a whole page of them follows a job.
+func TestDirectoryGaps(t *testing.T) {
+	d := newDirectory()
+	for range 100 {
+		id := d.NextID()
+		d.Enter(id, 1)
+		d.Leave(id)
+		for range pageSize + pageSize/3 {
+			d.NextID()
+		}
+	}
+	if n := d.countPages(); n > 1 {
+		t.Errorf("%d pages of nothing", n)
+	}
+}
+
+// TestDirectoryLastAndNext: the last job of a full page leaves while another,
+// whose id was taken long before, enters: the page goes, but not with it.
+func TestDirectoryLastAndNext(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	d := newDirectory()
+	d.ids.Store(3 * pageSize) // all ids of the pages before have been given out
+	rounds := uint64(10_000)
+	if testing.Short() {
+		rounds = 1000
+	}
+	// round is what both goroutines may do now; each says when it has.
+	var round atomic.Uint64
+	var done sync.WaitGroup
+	var finished atomic.Uint64
+	id := func(i uint64) uint64 { return pageSize + i%pageSize }
+	d.Enter(id(0), 5)
+	for g := range uint64(2) {
+		done.Go(func() {
+			for i := range rounds {
+				for spins := 0; round.Load() < i; spins++ {
+					if spins > 100 {
+						runtime.Gosched()
+					}
+				}
+				if g == 0 {
+					d.Leave(id(i))
+				} else {
+					d.Enter(id(i+1), 5)
+					if got := d.Lookup(id(i + 1)); got != 5 {
+						t.Errorf("round %d: the job is on shard %d", i, got)
+						d.Enter(id(i+1), 5) // go on
+					}
+				}
+				if finished.Add(1)%2 == 0 {
+					if d.Lookup(id(i)) != -1 || d.Lookup(id(i+1)) != 5 {
+						t.Errorf("round %d: jobs on shards %d and %d", i, d.Lookup(id(i)), d.Lookup(id(i+1)))
+					}
+					round.Store(i + 1)
+				}
+			}
+		})
+	}
+	done.Wait()
+	d.Leave(id(rounds))
+	if n := d.countPages(); n != 0 {
+		t.Errorf("%d pages of nothing", n)
+	}
+}
