@@ -46,17 +46,6 @@ func diffReference(t *testing.T) diffProgram {
 	return diffProgram{name: "beanstalkd", argv: []string{diffReferencePath, "-z", strconv.Itoa(diffMaxJob)}}
 }
 
-// diffBuild builds sheafd with the race detector, for the time of the test.
-func diffBuild(t *testing.T) (path string) {
-	t.Helper()
-	path = filepath.Join(t.TempDir(), "sheafd")
-	out, err := exec.Command("go", "build", "-race", "-o", path, "github.com/sheafq/sheaf/cmd/sheafd").CombinedOutput()
-	if err != nil {
-		t.Fatalf("building sheafd: %v\n%s", err, out)
-	}
-	return path
-}
-
 // diffSheafd is the sheafd at path with that many shards.
 func diffSheafd(path string, shards int) diffProgram {
 	return diffProgram{

@@ -70,7 +70,7 @@ func TestDifferential(t *testing.T) {
 		self.name = "beanstalkd itself"
 		programs = []diffProgram{self}
 	} else {
-		path := diffBuild(t)
+		path := binary(t)
 		for _, n := range shards {
 			programs = append(programs, diffSheafd(path, n))
 		}

@@ -109,13 +109,6 @@ func TestIdleTimeout(t *testing.T) {
 	waiting.says("use a\n", "USING a\n")
 }
 
-func TestWithoutIdleTimeoutNobodyIsIdle(t *testing.T) {
-	t.Parallel()
-	c := start(t).dial()
-	time.Sleep(500 * time.Millisecond)
-	c.says("use a\n", "USING a\n")
-}
-
 // At the default level the log has what starts and stops, and nothing about
 // commands and connections.
 func TestLogIsQuiet(t *testing.T) {

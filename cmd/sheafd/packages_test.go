@@ -1,7 +1,6 @@
 package main_test
 
-// What go list does not see: sources for other build constraints, and whether
-// each package says what it is for.
+// Whether each package says what it is for.
 
 import (
 	"go/ast"
@@ -9,7 +8,6 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -39,27 +37,6 @@ func sources(t *testing.T, mode parser.Mode, visit func(pkg, name string, file *
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestImportsRunOneWay for every file, whatever system or tag it is for.
-func TestImportsOfAllFilesRunOneWay(t *testing.T) {
-	seen := 0
-	sources(t, parser.ImportsOnly, func(pkg, name string, file *ast.File) {
-		seen++
-		for _, spec := range file.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			to, ours := strings.CutPrefix(imported, module)
-			if ours && to != pkg && !mayImport(pkg, to) {
-				t.Errorf("%s/%s imports %s, against the order cmd -> netio/beanstalk -> netio, router -> shard -> binlog", pkg, name, to)
-			}
-		}
-	})
-	if seen < 20 {
-		t.Errorf("only %d files were seen", seen)
 	}
 }
 
