@@ -331,9 +331,9 @@ func (s *session) render(r *shard.Request) {
 	case cmdKick:
 		b.B = appendKicked(b.B, r.N)
 	case cmdStatsJob:
-		b.B = appendJobStats(b.B, jobStatsOf(r.Job))
+		b.B = appendJobStats(b.B, r.Job)
 	case cmdStatsTube:
-		b.B = appendTubeStats(b.B, tubeStatsOf(r.TubeStats))
+		b.B = appendTubeStats(b.B, r.TubeStats)
 	}
 }
 
@@ -375,22 +375,4 @@ func (s *session) fixedReply(r *shard.Request) (string, bool) {
 		return replyPaused, true
 	}
 	return "", false
-}
-
-func jobStatsOf(j *shard.JobStats) *jobStats {
-	return &jobStats{
-		id: j.ID, tube: j.Tube, state: j.State, pri: j.Pri, age: j.Age,
-		delay: int64(j.Delay), ttr: int64(j.TTR), timeLeft: j.TimeLeft,
-		reserves: uint64(j.Reserves), timeouts: uint64(j.Timeouts), releases: uint64(j.Releases),
-		buries: uint64(j.Buries), kicks: uint64(j.Kicks),
-	}
-}
-
-func tubeStatsOf(t *shard.TubeStats) *tubeStats {
-	return &tubeStats{
-		name: t.Name, urgent: uint64(t.Urgent), ready: uint64(t.Ready), reserved: uint64(t.Reserved),
-		delayed: uint64(t.Delayed), buried: uint64(t.Buried), totalJobs: t.Total,
-		using: uint64(t.Using), watching: uint64(t.Watching), waiting: uint64(t.Waiting),
-		cmdDelete: t.Deletes, cmdPauseTube: t.Pauses, pause: int64(t.Pause), pauseTimeLeft: t.PauseLeft,
-	}
 }

@@ -4,45 +4,9 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/sheafq/sheaf/shard"
 )
-
-// A jobStats is the answer to stats-job, its fields in the order of the reply.
-// The age and what follows it up to timeLeft are in whole seconds.
-type jobStats struct {
-	id       uint64
-	tube     string
-	state    string // ready, delayed, reserved or buried
-	pri      uint32
-	age      int64
-	delay    int64
-	ttr      int64
-	timeLeft int64 // until the delay or the TTR runs out; 0 for a job that is ready or buried
-	file     uint64
-	reserves uint64
-	timeouts uint64
-	releases uint64
-	buries   uint64
-	kicks    uint64
-}
-
-// A tubeStats is the answer to stats-tube, its fields in the order of the
-// reply.
-type tubeStats struct {
-	name          string
-	urgent        uint64 // ready jobs with pri < 1024
-	ready         uint64
-	reserved      uint64
-	delayed       uint64
-	buried        uint64
-	totalJobs     uint64
-	using         uint64 // connections
-	watching      uint64 // connections
-	waiting       uint64 // connections in reserve
-	cmdDelete     uint64
-	cmdPauseTube  uint64
-	pause         int64 // seconds, as the last pause-tube said
-	pauseTimeLeft int64 // seconds
-}
 
 // A serverStats is the answer to stats, its fields in the order of the reply.
 // Each cmd counter counts the commands of that name that were served;
@@ -102,42 +66,42 @@ type serverStats struct {
 }
 
 // appendJobStats appends the reply to stats-job.
-func appendJobStats(b []byte, s *jobStats) []byte {
+func appendJobStats(b []byte, s *shard.JobStats) []byte {
 	y := begin(b)
-	y.uint("id", s.id)
-	y.quoted("tube", s.tube)
-	y.plain("state", s.state)
-	y.uint("pri", uint64(s.pri))
-	y.int("age", s.age)
-	y.int("delay", s.delay)
-	y.int("ttr", s.ttr)
-	y.int("time-left", s.timeLeft)
-	y.uint("file", s.file)
-	y.uint("reserves", s.reserves)
-	y.uint("timeouts", s.timeouts)
-	y.uint("releases", s.releases)
-	y.uint("buries", s.buries)
-	y.uint("kicks", s.kicks)
+	y.uint("id", s.ID)
+	y.quoted("tube", s.Tube)
+	y.plain("state", s.State)
+	y.uint("pri", uint64(s.Pri))
+	y.int("age", s.Age)
+	y.uint("delay", uint64(s.Delay))
+	y.uint("ttr", uint64(s.TTR))
+	y.int("time-left", s.TimeLeft)
+	y.uint("file", 0) // there is no binlog
+	y.uint("reserves", uint64(s.Reserves))
+	y.uint("timeouts", uint64(s.Timeouts))
+	y.uint("releases", uint64(s.Releases))
+	y.uint("buries", uint64(s.Buries))
+	y.uint("kicks", uint64(s.Kicks))
 	return y.end()
 }
 
 // appendTubeStats appends the reply to stats-tube.
-func appendTubeStats(b []byte, s *tubeStats) []byte {
+func appendTubeStats(b []byte, s *shard.TubeStats) []byte {
 	y := begin(b)
-	y.quoted("name", s.name)
-	y.uint("current-jobs-urgent", s.urgent)
-	y.uint("current-jobs-ready", s.ready)
-	y.uint("current-jobs-reserved", s.reserved)
-	y.uint("current-jobs-delayed", s.delayed)
-	y.uint("current-jobs-buried", s.buried)
-	y.uint("total-jobs", s.totalJobs)
-	y.uint("current-using", s.using)
-	y.uint("current-watching", s.watching)
-	y.uint("current-waiting", s.waiting)
-	y.uint("cmd-delete", s.cmdDelete)
-	y.uint("cmd-pause-tube", s.cmdPauseTube)
-	y.int("pause", s.pause)
-	y.int("pause-time-left", s.pauseTimeLeft)
+	y.quoted("name", s.Name)
+	y.uint("current-jobs-urgent", uint64(s.Urgent))
+	y.uint("current-jobs-ready", uint64(s.Ready))
+	y.uint("current-jobs-reserved", uint64(s.Reserved))
+	y.uint("current-jobs-delayed", uint64(s.Delayed))
+	y.uint("current-jobs-buried", uint64(s.Buried))
+	y.uint("total-jobs", s.Total)
+	y.uint("current-using", uint64(s.Using))
+	y.uint("current-watching", uint64(s.Watching))
+	y.uint("current-waiting", uint64(s.Waiting))
+	y.uint("cmd-delete", s.Deletes)
+	y.uint("cmd-pause-tube", s.Pauses)
+	y.uint("pause", uint64(s.Pause))
+	y.int("pause-time-left", s.PauseLeft)
 	return y.end()
 }
 

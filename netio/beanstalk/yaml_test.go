@@ -6,14 +6,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sheafq/sheaf/shard"
 )
 
 // The values below are all different and in the order of the reply, so that two
 // that changed places would show.
 var (
-	someJobStats = jobStats{1, "t", "buried", 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
+	someJobStats = shard.JobStats{ID: 1, Tube: "t", State: "buried", Pri: 3, Age: 4, Delay: 5, TTR: 6, TimeLeft: 7,
+		Reserves: 9, Timeouts: 10, Releases: 11, Buries: 12, Kicks: 13}
 
-	someTubeStats = tubeStats{"t.1", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
+	someTubeStats = shard.TubeStats{Name: "t.1", Urgent: 1, Ready: 2, Reserved: 3, Delayed: 4, Buried: 5, Total: 6,
+		Using: 7, Watching: 8, Waiting: 9, Deletes: 10, Pauses: 11, Pause: 12, PauseLeft: 13}
 
 	someServerStats = serverStats{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
 		27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, "sheaf 0.1", 1579 * time.Microsecond, 40*time.Second + 999999*time.Microsecond,
@@ -30,7 +34,7 @@ age: 4
 delay: 5
 ttr: 6
 time-left: 7
-file: 8
+file: 0
 reserves: 9
 timeouts: 10
 releases: 11
