@@ -283,6 +283,9 @@ func (c *Client) Stats() *Stats {
 		Connections: r.connections.Load(), TotalConnections: r.totalConnections.Load(),
 		Producers: r.producers.Load(), Workers: r.workers.Load(), Draining: r.Draining(),
 	}
+	if r.store != nil {
+		st.Binlog = r.store.Stats()
+	}
 	for i := range reqs {
 		st.Add(reqs[i].Stats)
 	}

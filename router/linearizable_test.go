@@ -111,7 +111,7 @@ type known struct {
 
 // record runs one history.
 func record(t *testing.T, cfg historyConfig, seed uint64) []porcupine.Operation {
-	rec := &recorder{cfg: cfg, r: New(Config{Shards: cfg.shards})}
+	rec := &recorder{cfg: cfg, r: newRouter(Config{Shards: cfg.shards})}
 	for i := range cfg.tubes {
 		rec.names = append(rec.names, rec.r.tubeOn(i%cfg.shards, i/cfg.shards))
 	}

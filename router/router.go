@@ -5,6 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/sheafq/sheaf/binlog"
 	"github.com/sheafq/sheaf/shard"
 )
 
@@ -18,6 +19,9 @@ type Config struct {
 	// MaxMemory caps the memory of all jobs, in bytes: bodies and what is kept
 	// beside them. 0 is no cap.
 	MaxMemory int64
+	// Binlog is the directory in which jobs are kept, nil for none. Its Shards
+	// and LastID are set by New.
+	Binlog *binlog.Config
 }
 
 // Router is the engine: the shards, and what leads to them. Its methods may be
@@ -27,6 +31,7 @@ type Router struct {
 	clock     shard.Clock
 	directory *directory
 	budget    *shard.Budget
+	store     *binlog.Store // nil if there is none
 	// draining is set once, by Drain; the shards read it at each put.
 	draining atomic.Bool
 
@@ -44,13 +49,18 @@ const (
 	numCommands
 )
 
-// New starts the engine. Close ends it.
-func New(cfg Config) *Router {
+// New starts the engine, with the jobs that the binlog has. Close ends it. The
+// error is of the binlog's directory, and made for the one who starts a server.
+func New(cfg Config) (*Router, error) {
 	r := &Router{
 		shards:    make([]*shard.Shard, cfg.Shards),
 		clock:     shard.NewClock(),
 		directory: newDirectory(),
 		budget:    shard.NewBudget(cfg.MaxMemory, cfg.Shards),
+	}
+	found, err := r.recover(cfg)
+	if err != nil {
+		return nil, err
 	}
 	for i := range r.shards {
 		r.shards[i] = shard.New(shard.Config{
@@ -60,17 +70,24 @@ func New(cfg Config) *Router {
 			Budget:    r.budget,
 			Draining:  &r.draining,
 			First:     r.shards[0],
+			Log:       found[i].log,
+			Recovery:  found[i].jobs,
 		})
 	}
-	return r
+	return r, nil
 }
 
-// Close ends the shards. All clients must have been closed before.
-func (r *Router) Close() {
+// Close ends the shards and closes the binlog. All clients must have been closed
+// before. The error says what may not be in the binlog, and why.
+func (r *Router) Close() error {
 	// The first keeps the roster, and hears of it from the others to the end.
 	for i := len(r.shards) - 1; i >= 0; i-- {
 		r.shards[i].Stop()
 	}
+	if r.store == nil {
+		return nil
+	}
+	return r.store.Close()
 }
 
 // Drain refuses puts from now on.
@@ -80,11 +97,14 @@ func (r *Router) Drain() { r.draining.Store(true) }
 func (r *Router) Draining() bool { return r.draining.Load() }
 
 // shardOf returns the index of the shard that owns the tube of that name.
-func (r *Router) shardOf(name string) int {
-	if len(r.shards) == 1 {
+func (r *Router) shardOf(name string) int { return shardOf(name, len(r.shards)) }
+
+// shardOf is the same for any number of shards.
+func shardOf(name string, shards int) int {
+	if shards == 1 {
 		return 0
 	}
-	return int(xxhash.Sum64String(name) % uint64(len(r.shards)))
+	return int(xxhash.Sum64String(name) % uint64(shards))
 }
 
 // Stats are the statistics of the engine.
@@ -96,4 +116,6 @@ type Stats struct {
 	Connections, TotalConnections int64
 	Producers, Workers            int64
 	Draining                      bool
+	// Binlog is zero if there is none.
+	Binlog binlog.Stats
 }

@@ -37,8 +37,8 @@ func newEngine(t testing.TB, shards int) *Router {
 }
 
 func newCappedEngine(t testing.TB, shards int, maxMemory int64) *Router {
-	r := New(Config{Shards: shards, MaxMemory: maxMemory})
-	t.Cleanup(r.Close)
+	r := newRouter(Config{Shards: shards, MaxMemory: maxMemory})
+	t.Cleanup(func() { r.Close() })
 	return r
 }
 
@@ -307,4 +307,13 @@ func scan(t testing.TB, answer, format string) (n int) {
 		t.Fatalf("%s is not %s", answer, format)
 	}
 	return n
+}
+
+// newRouter is New where nothing can go wrong: without a binlog.
+func newRouter(cfg Config) *Router {
+	r, err := New(cfg)
+	if err != nil {
+		panic(err)
+	}
+	return r
 }

@@ -33,7 +33,7 @@ func TestHandshakeUnderStress(t *testing.T) {
 	}
 	watchdog(t, duration+time.Minute)
 	const shards, clients = 7, 56
-	st := &stress{t: t, r: New(Config{Shards: shards}), seed: rand.Uint64(), end: time.Now().Add(duration)}
+	st := &stress{t: t, r: newRouter(Config{Shards: shards}), seed: rand.Uint64(), end: time.Now().Add(duration)}
 	defer st.r.Close()
 	t.Logf("seed %d", st.seed)
 	for i := range 2 * shards {

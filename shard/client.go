@@ -1,5 +1,7 @@
 package shard
 
+import "github.com/sheafq/sheaf/binlog"
+
 // Client is what one shard knows of one client: the jobs it holds, the tubes
 // it watches, its wait. The client's goroutine makes it and names it in
 // requests; all of its fields but waiter belong to the goroutine of the shard.
@@ -106,6 +108,7 @@ func (c *Client) expire(s *Shard) int64 {
 		j.timeouts++
 		s.timeouts++
 		s.unreserve(j)
+		s.logChange(j, binlog.Ready, 0)
 		s.makeReady(j)
 	}
 	next := c.soonest()

@@ -17,6 +17,14 @@ func NewClock() Clock { return Clock{time.Now().Add(-time.Second)} }
 // Now reads the clock. Any goroutine may call it.
 func (c Clock) Now() int64 { return int64(time.Since(c.epoch)) }
 
+// read reads the clock, and what Unix time was when it stood at 0: in
+// nanoseconds, by the system's clock of now, which somebody may have set.
+func (c Clock) read() (now, zero int64) {
+	t := time.Now()
+	now = int64(t.Sub(c.epoch))
+	return now, t.UnixNano() - now
+}
+
 // due is the place of a tube or a client in its shard's heap of what comes due
 // next. The time in it may be too early, never too late: a deadline that goes
 // away is left there, and found out when it fires. So the hot path seldom

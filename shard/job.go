@@ -32,7 +32,7 @@ type job struct {
 	prev, next *job
 
 	created int64 // on the shards' clock
-	at      int64 // deadline of a delayed or reserved job, on the shards' clock
+	at      int64 // deadline of a delayed or reserved job, on the shards' clock; of a buried one, see Shard.burials
 
 	pri   uint32
 	delay uint32 // seconds: the last one given
@@ -40,6 +40,8 @@ type job struct {
 	pos   int32  // index in the heap that it is in; 2^31 jobs take some 400 GB
 
 	reserves, timeouts, releases, buries, kicks uint32
+
+	file uint32 // segment of the log that the job is in, its lower bits; 0 if there is no log
 
 	state state
 }

@@ -43,6 +43,9 @@ const (
 	tubeBorn // Name: to the first shard, from the one that made the tube
 	tubeGone // Name: likewise
 	alarm    // the timer has fired
+	failure  // the log has failed
+	clean    // ids N: of these jobs, those that are in segment N are written again
+	cleaned  // N: all of segment N was told to clean; 0 if not
 	stop     // end the goroutine
 
 	// NumOps is how many operations there are.
@@ -58,12 +61,13 @@ const (
 	Waiting                    // a reserve waits; its answer will be in the Waiter
 	OK                         //
 	NotFound                   // no such job, tube, or not in the state for it; Probe: nothing ready
-	OutOfMemory                // put: over the memory cap
+	OutOfMemory                // put: over the memory cap, or the disk is full; of another change: likewise
 	Draining                   // put: drain mode
 	TimedOut                   // reserve
 	DeadlineSoon               // reserve: a job of this client is within a second of its TTR
 	Aborted                    // reserve: the server is going down
 	Retry                      // Take: a better job has come, or this one has gone
+	Failed                     // of a change: the log has failed
 )
 
 // NoTimeout is the Timeout of a reserve that waits for ever.
@@ -110,6 +114,8 @@ type Request struct {
 	Primary bool
 	// Tag belongs to whoever made the request; the engine does not look at it.
 	Tag uint8
+
+	ids []uint64 // clean
 
 	// Answers that are too rare to be kept inside.
 	Job       *JobStats

@@ -4,6 +4,10 @@ package shard
 // then belongs to the client already, and must not even be looked at any more.
 func (s *Shard) reserve(r *Request) (waits bool) {
 	c := r.Client
+	if s.failed {
+		r.Status = Failed
+		return false
+	}
 	if j := c.best(); j != nil {
 		s.unready(j)
 		s.makeReserved(j, c)
@@ -30,7 +34,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		return false
 	}
 	if !quiet {
-		s.answered = append(s.answered, c.waiter)
+		s.answer(c.waiter, r.Op)
 	}
 	return true
 }
@@ -85,7 +89,7 @@ func (s *Shard) leave(c *Client) {
 
 // offer gives ready jobs of t to the clients that wait for them.
 func (s *Shard) offer(t *Tube) {
-	if t.paused() {
+	if t.paused() || s.failed {
 		return
 	}
 	for w := t.waiters.head; w != nil; w = t.waiters.head {
@@ -123,7 +127,7 @@ func (s *Shard) grant(c *Client, g Grant) {
 	g.Shard = s.cfg.Index
 	g.Soonest = c.soonest()
 	c.waiter.grant = g
-	s.granted = append(s.granted, c.waiter)
+	s.held.granted = append(s.held.granted, c.waiter)
 }
 
 // probe answers a client that reserves over several shards with the best job
@@ -136,7 +140,7 @@ func (s *Shard) probe(r *Request) {
 	s.served[r.N]++
 	s.leave(c) // a stale registration
 	c.seq = r.seq
-	if j := c.best(); j != nil {
+	if j := c.best(); j != nil && !s.failed {
 		r.Pri, r.ID = j.pri, j.id
 		s.observe(c, j.readyKey())
 		return
@@ -167,7 +171,7 @@ func (s *Shard) takeBest(r *Request) {
 	}
 	j := c.best()
 	switch {
-	case j == nil:
+	case j == nil || s.failed:
 		c.told = worst
 	case bound.less(j.readyKey()):
 		r.Pri, r.ID = j.pri, j.id

@@ -1,5 +1,7 @@
 package shard
 
+import "github.com/sheafq/sheaf/binlog"
+
 // serve does what one request asks for and answers it.
 func (s *Shard) serve(r *Request) {
 	c := r.Client
@@ -12,6 +14,7 @@ func (s *Shard) serve(r *Request) {
 		}
 	}
 	r.Status = OK
+	s.logged = false
 	switch r.Op {
 	case Put:
 		s.put(r)
@@ -72,15 +75,24 @@ func (s *Shard) serve(r *Request) {
 	case alarm:
 		s.armed = 0 // set again at the end of the batch
 		s.ringing.Store(false)
+	case failure:
+		s.logFailure()
+	case clean:
+		s.cleanSome(r)
+	case cleaned:
+		s.endCleaning(r)
 	case tubeBorn:
 		s.roster.add(r.Name)
 	case tubeGone:
 		s.roster.remove(r.Name)
 	}
+	if s.logged {
+		s.held.changed = append(s.held.changed, r)
+	}
 	if c != nil {
 		r.Soonest = c.soonest()
 		if r.Last {
-			s.answered = append(s.answered, c.waiter)
+			s.answer(c.waiter, r.Op)
 		}
 	}
 }
@@ -95,7 +107,11 @@ func (r *Request) found(j *job) {
 }
 
 func (s *Shard) put(r *Request) {
-	if !s.memory.fits(footprint(r.Body)) {
+	switch {
+	case s.failed:
+		r.Status = Failed
+		return
+	case !s.memory.fits(footprint(r.Body)), s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body))):
 		r.Status = OutOfMemory
 		return
 	}
@@ -108,20 +124,26 @@ func (s *Shard) put(r *Request) {
 	}
 	j := s.newJob(r)
 	if j.delay > 0 {
+		s.logPut(j, binlog.Delayed, s.now+int64(j.delay)*second)
 		s.makeDelayed(j)
 	} else {
+		s.logPut(j, binlog.Ready, 0)
 		s.makeReady(j)
 	}
 }
 
 // jobCommand does a command by id. It reports false if j is not in a state for
-// it.
+// it. Where the log stands against the command, it answers itself.
 func (s *Shard) jobCommand(r *Request, j *job) bool {
 	mine := j.state == reserved && j.holder == r.Client
 	switch r.Op {
 	case ReserveJob:
 		if j.state == reserved {
 			return false
+		}
+		if s.failed {
+			r.Status = Failed
+			return true
 		}
 		s.remove(j)
 		s.makeReserved(j, r.Client)
@@ -130,6 +152,10 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if j.state == reserved && !mine {
 			return false
 		}
+		if s.failed {
+			r.Status = Failed
+			return true
+		}
 		s.remove(j)
 		j.tube.deletes++
 		s.discard(j)
@@ -137,17 +163,25 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if !mine {
 			return false
 		}
+		if s.refused(r) {
+			return true
+		}
 		s.remove(j)
 		j.pri, j.delay = r.Pri, r.Delay
 		j.releases++
 		if j.delay > 0 {
+			s.logChange(j, binlog.Delayed, s.now+int64(j.delay)*second)
 			s.makeDelayed(j)
 		} else {
+			s.logChange(j, binlog.Ready, 0)
 			s.makeReady(j)
 		}
 	case Bury:
 		if !mine {
 			return false
+		}
+		if s.refused(r) {
+			return true
 		}
 		s.remove(j)
 		j.pri = r.Pri
@@ -162,7 +196,9 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if j.state != buried && j.state != delayed {
 			return false
 		}
-		s.kick(j)
+		if !s.refused(r) {
+			s.kick(j)
+		}
 	case StatsJob:
 		r.Job = s.jobStats(j)
 	case Peek:
@@ -182,6 +218,12 @@ func (s *Shard) kickSome(r *Request) {
 	for r.N = 0; r.N < most; r.N++ {
 		j := next()
 		if j == nil {
+			return
+		}
+		if s.refused(r) {
+			if r.N > 0 && r.Status == OutOfMemory {
+				r.Status = OK // some were
+			}
 			return
 		}
 		s.kick(j)

@@ -3,6 +3,8 @@ package shard
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/sheafq/sheaf/binlog"
 )
 
 // DefaultTube is the tube that every client uses and watches at first. It
@@ -32,6 +34,10 @@ type Config struct {
 	// First is the shard with index 0, which keeps the roster of tubes; nil
 	// says that this is the one.
 	First *Shard
+	// Log is where changes are written; nil is nowhere. Stop does not close it.
+	Log *binlog.Log
+	// Recovery is what the shard begins with; nil is nothing.
+	Recovery *Recovery
 }
 
 // Shard is one actor. Post and Send may be called from any goroutine; all else
@@ -62,10 +68,12 @@ type Shard struct {
 	observers []*Client // with observing set, each at its observerAt
 	roster    *roster   // on the first shard only
 
-	// The clients to be told at the end of the batch: those whose chains are
-	// answered, and those whose waits are.
-	answered []*Waiter
-	granted  []*Waiter
+	// told are the clients to be told at the end of the batch that their chains
+	// are answered, whatever becomes of the log; those that wait for it are in
+	// held.
+	told []*Waiter
+
+	journal
 
 	// Sums over all tubes.
 	urgent, ready, reserved, delayed, buried int
@@ -86,6 +94,7 @@ func New(cfg Config) *Shard {
 		tubes:   make(map[string]*Tube),
 		jobs:    make(map[uint64]*job),
 		memory:  ration{Budget: cfg.Budget},
+		journal: journal{log: cfg.Log, held: new(held)},
 	}
 	if cfg.First == nil {
 		s.cfg.First = s
@@ -93,6 +102,7 @@ func New(cfg Config) *Shard {
 	}
 	s.timer = time.AfterFunc(time.Hour, s.ring)
 	s.timer.Stop()
+	s.begin()
 	go s.run()
 	return s
 }
@@ -120,6 +130,9 @@ func (s *Shard) Send(r *Request) {
 // Stop ends the shard once all that was posted before is served, and returns
 // when it has ended. Nothing may be posted after.
 func (s *Shard) Stop() {
+	if s.log != nil {
+		s.cleaner.stop()
+	}
 	s.Send(&Request{Op: stop})
 	<-s.stopped
 }
@@ -136,32 +149,18 @@ func (s *Shard) run() {
 			}
 			continue
 		}
-		s.now = s.cfg.Clock.Now()
+		s.beginBatch()
 		s.expire()
 		for r != nil {
 			next := r.next // r may be the client's again once it is answered
 			if r.Op == stop {
-				s.release()
+				s.endBatch()
 				return
 			}
 			s.serve(r)
 			r = next
 		}
-		s.release()
+		s.endBatch()
 		s.arm()
 	}
-}
-
-// release tells the clients what was answered in this batch.
-func (s *Shard) release() {
-	for i, w := range s.answered {
-		s.answered[i] = nil
-		w.answered()
-	}
-	s.answered = s.answered[:0]
-	for i, w := range s.granted {
-		s.granted[i] = nil
-		w.release()
-	}
-	s.granted = s.granted[:0]
 }

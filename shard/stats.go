@@ -7,6 +7,7 @@ type JobStats struct {
 	Pri, Delay, TTR                             uint32
 	Age, TimeLeft                               int64
 	Reserves, Timeouts, Releases, Buries, Kicks uint32
+	File                                        uint64 // segment of the log, 0 if there is none
 }
 
 // TubeStats is the answer of StatsTube. Times are in whole seconds.
@@ -81,6 +82,9 @@ func (s *Shard) jobStats(j *job) *JobStats {
 		ID: j.id, Tube: j.tube.Name, State: j.state.String(), Pri: j.pri, Delay: j.delay, TTR: j.ttr,
 		Age:      (s.now - j.created) / second,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
+	}
+	if s.log != nil {
+		st.File = s.segments.of(j.file).index
 	}
 	if j.state == delayed || j.state == reserved {
 		st.TimeLeft = s.timeLeft(j.at)

@@ -1,5 +1,7 @@
 package shard
 
+import "github.com/sheafq/sheaf/binlog"
+
 // A job's life. Each function here puts a job into one state or takes it out
 // of one, with all that is counted and scheduled for it:
 //
@@ -61,6 +63,7 @@ func (s *Shard) undelay(j *job) {
 func (s *Shard) makeReserved(j *job, c *Client) {
 	j.state = reserved
 	j.reserves++
+	s.logChange(j, binlog.Ready, 0)
 	j.holder = c
 	c.held.push(s.deadline(j, j.ttr), j)
 	c.heldList.append(j)
@@ -82,6 +85,9 @@ func (s *Shard) unreserve(j *job) {
 func (s *Shard) makeBuried(j *job) {
 	j.state = buried
 	j.buries++
+	s.burials++
+	j.at = int64(s.burials)
+	s.logChange(j, binlog.Buried, j.at)
 	j.tube.buried.append(j)
 	s.buried++
 }
@@ -109,6 +115,7 @@ func (s *Shard) remove(j *job) {
 func (s *Shard) kick(j *job) {
 	s.remove(j)
 	j.kicks++
+	s.logChange(j, binlog.Ready, 0)
 	s.makeReady(j)
 }
 
@@ -146,6 +153,7 @@ func (s *Shard) newJob(r *Request) *job {
 // discard forgets j, which is in no state.
 func (s *Shard) discard(j *job) {
 	t := j.tube
+	s.logDelete(j)
 	delete(s.jobs, j.id)
 	s.cfg.Directory.Leave(j.id)
 	s.memory.charge(-footprint(j.body))

@@ -74,12 +74,23 @@ func (l *watchList) remove(w *watch) {
 func (s *Shard) tube(name string) *Tube {
 	t := s.tubes[name]
 	if t == nil {
-		t = &Tube{Name: name, Shard: s.cfg.Index}
-		t.due.owner = t
-		s.tubes[name] = t
-		s.tellRoster(tubeBorn, name)
+		t = newTube(name)
+		s.addTube(t)
 	}
 	return t
+}
+
+func newTube(name string) *Tube {
+	t := &Tube{Name: name}
+	t.due.owner = t
+	return t
+}
+
+// addTube makes t a tube of this shard.
+func (s *Shard) addTube(t *Tube) {
+	t.Shard = s.cfg.Index
+	s.tubes[t.Name] = t
+	s.tellRoster(tubeBorn, t.Name)
 }
 
 // drop forgets t if nothing keeps it alive. Every transition that may have

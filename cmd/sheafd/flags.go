@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/sheafq/sheaf/binlog"
 	"github.com/sheafq/sheaf/netio/beanstalk"
 	"github.com/sheafq/sheaf/router"
 )
@@ -27,6 +28,13 @@ type options struct {
 	verbosity  int
 	logFormat  string
 
+	binlog      string
+	fsync       int // milliseconds
+	noFsync     bool
+	segmentSize size
+	compression string
+	strict      bool
+
 	shards          int
 	maxConnections  int
 	maxMemory       size
@@ -39,10 +47,6 @@ type options struct {
 
 // usageError is a mistake on the command line.
 type usageError struct{ error }
-
-// errNoBinlog refuses the flags of the binlog, which sheafd does not have yet,
-// rather than lose the jobs of somebody who relies on it.
-var errNoBinlog = errors.New("-b, -f, -F and -s are refused: this sheafd has no binlog and keeps jobs in memory only; start it without them")
 
 // parseFlags reads the command line. Errors of type usageError are mistakes.
 func parseFlags(args []string) (*options, error) {
@@ -63,10 +67,11 @@ func parseFlags(args []string) (*options, error) {
 	case o.logFormat != "text" && o.logFormat != "json":
 		return nil, usageError{fmt.Errorf("invalid log format %q: must be text or json", o.logFormat)}
 	}
-	for _, name := range []string{"binlog", "fsync", "no-fsync", "segment-size"} {
-		if fs.Changed(name) {
-			return nil, errNoBinlog
-		}
+	if _, err := binlog.ParseCompression(o.compression); err != nil {
+		return nil, usageError{err}
+	}
+	if fs.Changed("binlog") && o.binlog == "" {
+		return nil, usageError{errors.New("invalid binlog directory: it has no name")}
 	}
 	for _, name := range []string{"compact", "no-compact"} {
 		if fs.Changed(name) {
@@ -86,7 +91,7 @@ func (o *options) flagSet() *pflag.FlagSet {
 	o.maxJobSize = beanstalk.DefaultMaxJobSize
 	o.port = 11300
 	o.shards = min(runtime.GOMAXPROCS(0), router.MaxShards)
-	fsync, segmentSize := 50, 10485760 // beanstalkd's
+	o.fsync, o.segmentSize = 50, binlog.DefaultSegmentSize // beanstalkd's
 
 	fs := pflag.NewFlagSet("sheafd", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
@@ -102,10 +107,12 @@ func (o *options) flagSet() *pflag.FlagSet {
 	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 5*time.Second, "on SIGTERM, let commands in flight finish for `DURATION`")
 	fs.CountVarP(&o.verbosity, "verbose", "V", "log more; twice for more still")
 	fs.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
-	fs.StringP("binlog", "b", "", "keep jobs in `DIR` (not there yet: refused)")
-	fs.VarP(number{&fsync, 0, math.MaxInt}, "fsync", "f", "sync the binlog at most every `MS` milliseconds (refused)")
-	fs.BoolP("no-fsync", "F", false, "never sync the binlog (refused)")
-	fs.VarP(number{&segmentSize, 0, math.MaxInt}, "segment-size", "s", "size in `BYTES` of a binlog segment (refused)")
+	fs.StringVarP(&o.binlog, "binlog", "b", "", "keep jobs in `DIR`, through crashes and restarts (default in memory only)")
+	fs.VarP(number{&o.fsync, 0, math.MaxInt32}, "fsync", "f", "sync the binlog at most every `MS` milliseconds; with 0, before each answer")
+	fs.BoolVarP(&o.noFsync, "no-fsync", "F", false, "never sync the binlog: what a power failure takes is the system's choice")
+	fs.VarP(&o.segmentSize, "segment-size", "s", "begin a new file of the binlog about every `BYTES`")
+	fs.StringVar(&o.compression, "binlog-compression", "s2", "compress the binlog with `HOW`: none, s2 or zstd")
+	fs.BoolVar(&o.strict, "binlog-strict", false, "refuse to start on a damaged binlog, instead of saving what can be saved")
 	fs.BoolP("compact", "c", false, "accepted for old scripts; no effect")
 	fs.BoolP("no-compact", "n", false, "accepted for old scripts; no effect")
 	fs.BoolVarP(&o.version, "version", "v", false, "print the version and exit")
@@ -119,6 +126,22 @@ func usage() string {
 		new(options).flagSet().FlagUsages() +
 		"\nSizes are in bytes, or with a suffix: 512K, 64M, 2G (powers of 1024).\n" +
 		"Signals: SIGUSR1 drains (puts are refused); SIGTERM and SIGINT shut down.\n"
+}
+
+// binlogConfig returns nil if there is to be no binlog.
+func (o *options) binlogConfig(log *slog.Logger) *binlog.Config {
+	if o.binlog == "" {
+		return nil
+	}
+	c := &binlog.Config{
+		Dir: o.binlog, SegmentSize: int64(o.segmentSize), Sync: time.Duration(o.fsync) * time.Millisecond,
+		Strict: o.strict, Log: log,
+	}
+	if o.noFsync {
+		c.Sync = binlog.SyncNever
+	}
+	c.Compression, _ = binlog.ParseCompression(o.compression) // it was checked
+	return c
 }
 
 // level returns the log level that the verbosity asks for.

@@ -52,21 +52,6 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// Jobs that somebody relies on to be on disk must not be taken into memory.
-func TestBinlogFlagsAreRefused(t *testing.T) {
-	dir := t.TempDir()
-	for _, args := range []string{"-b " + dir, "--binlog=" + dir, "-f 50", "-f0", "-F", "-s 10485760", "-p0 -VFb" + dir} {
-		t.Run(args, func(t *testing.T) {
-			t.Parallel()
-			fails(t, command(t, strings.Fields(args)...), 1, "-b, -f, -F and -s are refused", "memory only", "start it without them")
-		})
-	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) > 0 {
-		t.Errorf("the directory has %v in it (%v)", left, err)
-	}
-}
-
 func TestVersionAndHelp(t *testing.T) {
 	for _, flag := range []string{"-v", "--version", "-Vv"} {
 		if r := finish(t, command(t, flag)); r != (result{0, "sheafd " + testVersion + "\n", ""}) {

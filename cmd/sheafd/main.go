@@ -90,7 +90,13 @@ func run(o *options) error {
 			return err
 		}
 	}
-	engine := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory)})
+	engine, err := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory), Binlog: o.binlogConfig(log)})
+	if err != nil {
+		for _, l := range listeners {
+			l.Close()
+		}
+		return err
+	}
 	protocol := beanstalk.New(beanstalk.Config{Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString()})
 	srv, err := netio.NewServer(netio.Config{
 		NewSession:     protocol.NewSession,
@@ -134,8 +140,8 @@ func run(o *options) error {
 			defer cancel()
 			if err := srv.Shutdown(ctx); err != nil {
 				log.Warn("connections were cut off in the middle of a command", "timeout", o.shutdownTimeout)
-			} else {
-				engine.Close()
+			} else if err := engine.Close(); err != nil {
+				return err
 			}
 			log.Info("stopped")
 			return nil

@@ -19,6 +19,7 @@ const (
 	replyExpectedCRLF   = "EXPECTED_CRLF\r\n"
 	replyJobTooBig      = "JOB_TOO_BIG\r\n"
 	replyOutOfMemory    = "OUT_OF_MEMORY\r\n"
+	replyInternalError  = "INTERNAL_ERROR\r\n" // the binlog has failed
 	replyUnknownCommand = "UNKNOWN_COMMAND\r\n"
 )
 

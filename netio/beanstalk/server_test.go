@@ -32,7 +32,10 @@ func startServer(t testing.TB, cfg router.Config) string {
 
 func newTestServer(t testing.TB, cfg router.Config, protocol Config) *testServer {
 	t.Helper()
-	engine := router.New(cfg)
+	engine, err := router.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
 	protocol.Router, protocol.Version = engine, "test"
 	if protocol.MaxJobSize == 0 {
 		protocol.MaxJobSize = DefaultMaxJobSize

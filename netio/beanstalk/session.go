@@ -356,6 +356,8 @@ func (s *session) fixedReply(r *shard.Request) (string, bool) {
 		return replyDraining, true
 	case shard.OutOfMemory:
 		return replyOutOfMemory, true
+	case shard.Failed:
+		return replyInternalError, true
 	case shard.Aborted:
 		s.err = errAborted
 		return "", true

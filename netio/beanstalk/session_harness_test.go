@@ -43,7 +43,10 @@ func inBubble(t *testing.T, cfg Config, mem int64, f func(b *bench)) {
 }
 
 func newBench(t *testing.T, cfg Config, engine router.Config) *bench {
-	cfg.Router = router.New(engine)
+	var err error
+	if cfg.Router, err = router.New(engine); err != nil {
+		t.Fatal(err)
+	}
 	if cfg.MaxJobSize == 0 {
 		cfg.MaxJobSize = DefaultMaxJobSize
 	}

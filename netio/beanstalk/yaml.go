@@ -76,7 +76,7 @@ func appendJobStats(b []byte, s *shard.JobStats) []byte {
 	y.uint("delay", uint64(s.Delay))
 	y.uint("ttr", uint64(s.TTR))
 	y.int("time-left", s.TimeLeft)
-	y.uint("file", 0) // there is no binlog
+	y.uint("file", s.File)
 	y.uint("reserves", uint64(s.Reserves))
 	y.uint("timeouts", uint64(s.Timeouts))
 	y.uint("releases", uint64(s.Releases))

@@ -1,0 +1,177 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Compression is how the records of a block are stored. These numbers are on
+// disk.
+type Compression uint8
+
+// The compressions. A block that does not shrink is stored as it is.
+const (
+	None Compression = iota
+	S2
+	Zstd
+)
+
+var compressionNames = [...]string{"none", "s2", "zstd"}
+
+func (c Compression) String() string { return compressionNames[c] }
+
+// ParseCompression is the inverse of Compression.String.
+func ParseCompression(name string) (Compression, error) {
+	for i, n := range compressionNames {
+		if n == name {
+			return Compression(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown compression %q: must be none, s2 or zstd", name)
+}
+
+// The header of a block; the package comment draws it. Numbers are
+// little-endian.
+const (
+	blockMagic  = 0x6673ee5b
+	blockHeader = 32
+	// maxPlain is the largest size before compression of a block that is
+	// compressed, so that reading one never takes more memory.
+	maxPlain = 8 << 20
+	// maxStored is the largest size of what follows the header: a job of the
+	// largest size, and some.
+	maxStored = 1<<30 + 1<<20
+	// minCompressed is the size from which on compressing is tried: less is a
+	// record or two, and not worth the time.
+	minCompressed = 256
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// block is the header of a block.
+type block struct {
+	seq         uint64 // of the block in its stream, which has no gaps
+	stored      int    // bytes that follow the header
+	plain       int    // the same before compression
+	sum         uint32 // CRC-32C of the stored bytes
+	compression Compression
+}
+
+func (k *block) encode(b []byte) {
+	le := binary.LittleEndian
+	le.PutUint32(b[0:], blockMagic)
+	le.PutUint32(b[8:], uint32(k.stored))
+	le.PutUint32(b[12:], uint32(k.plain))
+	le.PutUint64(b[16:], k.seq)
+	le.PutUint32(b[24:], k.sum)
+	le.PutUint32(b[28:], uint32(k.compression))
+	le.PutUint32(b[4:], crc32.Checksum(b[8:blockHeader], castagnoli))
+}
+
+// decodeBlock reads a header. It reports false if there is none.
+func decodeBlock(b []byte) (k block, ok bool) {
+	le := binary.LittleEndian
+	if le.Uint32(b) != blockMagic || le.Uint32(b[4:]) != crc32.Checksum(b[8:blockHeader], castagnoli) {
+		return k, false
+	}
+	stored, plain, c := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[28:])
+	k = block{
+		seq: le.Uint64(b[16:]), stored: int(stored), plain: int(plain),
+		sum: le.Uint32(b[24:]), compression: Compression(c),
+	}
+	switch {
+	case stored > maxStored || c > uint32(Zstd):
+		return k, false
+	case c == uint32(None):
+		return k, plain == stored
+	}
+	return k, plain <= maxPlain
+}
+
+// packer makes blocks. It belongs to one goroutine.
+type packer struct {
+	compression Compression
+	zstd        *zstd.Encoder
+	out         []byte
+}
+
+// pack makes a block of the records that follow blockHeader bytes of room in
+// b. What it returns lies in b or is good until the next call.
+func (p *packer) pack(b []byte, seq uint64) []byte {
+	plain := b[blockHeader:]
+	k := block{seq: seq, stored: len(plain), plain: len(plain)}
+	if p.compression != None && len(plain) >= minCompressed && len(plain) <= maxPlain {
+		if packed := p.compress(plain); len(packed) < len(plain) {
+			b = p.out[:blockHeader+len(packed)]
+			k.stored, k.compression = len(packed), p.compression
+		}
+	}
+	k.sum = crc32.Checksum(b[blockHeader:], castagnoli)
+	k.encode(b)
+	return b
+}
+
+// compress returns the compressed form of plain, in p.out behind the room for
+// a header.
+func (p *packer) compress(plain []byte) []byte {
+	if most := blockHeader + s2.MaxEncodedLen(len(plain)); cap(p.out) < most {
+		p.out = make([]byte, most+most/4)
+	}
+	p.out = p.out[:cap(p.out)]
+	if p.compression == S2 {
+		return s2.Encode(p.out[blockHeader:], plain)
+	}
+	if p.zstd == nil {
+		p.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+			zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false)) // these options are legal
+	}
+	// It may outgrow p.out only when it is longer than plain, and of no use.
+	return p.zstd.EncodeAll(plain, p.out[blockHeader:blockHeader])
+}
+
+// unpacker reads blocks. It belongs to one goroutine.
+type unpacker struct {
+	zstd  *zstd.Decoder
+	plain []byte
+}
+
+// unpack returns the records of a block. They lie in stored or are good until
+// the next call.
+func (u *unpacker) unpack(k *block, stored []byte) ([]byte, error) {
+	if crc32.Checksum(stored, castagnoli) != k.sum {
+		return nil, errChecksum
+	}
+	switch k.compression {
+	case None:
+		return stored, nil
+	case S2:
+		if n, err := s2.DecodedLen(stored); err != nil || n != k.plain {
+			return nil, errSize
+		}
+		if cap(u.plain) < k.plain {
+			u.plain = make([]byte, k.plain)
+		}
+		return s2.Decode(u.plain[:cap(u.plain)], stored)
+	}
+	if u.zstd == nil {
+		u.zstd, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxPlain))
+	}
+	plain, err := u.zstd.DecodeAll(stored, u.plain[:0])
+	if err == nil {
+		u.plain = plain[:0]
+		if len(plain) != k.plain {
+			err = errSize
+		}
+	}
+	return plain, err
+}
+
+func (u *unpacker) close() {
+	if u.zstd != nil {
+		u.zstd.Close()
+	}
+}

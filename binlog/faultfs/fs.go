@@ -1,0 +1,191 @@
+package faultfs
+
+import (
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing/fstest"
+
+	"github.com/sheafq/sheaf/binlog"
+)
+
+// FS is a file system in memory. Any goroutine may call its methods.
+type FS struct {
+	mu       sync.Mutex      // over all that follows and hangs on it
+	dirs     map[string]*dir // by clean path
+	capacity int64           // in blocks, as used
+	used     int64
+	fault    Fault
+	cut      chan<- *FS // nil if no Cut is due
+	cutIn    int        // operations from now
+}
+
+var _ binlog.FS = (*FS)(nil)
+
+// New returns an empty file system with more space than a test can use.
+func New() *FS {
+	return &FS{dirs: map[string]*dir{"/": newDir(), ".": newDir()}, capacity: endless}
+}
+
+// Open opens an existing file for reading.
+func (f *FS) Open(name string) (binlog.File, error) {
+	return f.open(OpOpen, name, false, f.find)
+}
+
+// OpenWrite opens an existing file for reading and writing.
+func (f *FS) OpenWrite(name string) (binlog.File, error) {
+	return f.open(OpOpenWrite, name, true, f.find)
+}
+
+// Create makes a file that must not exist yet, in a directory that must.
+func (f *FS) Create(name string) (binlog.File, error) {
+	return f.open(OpCreate, name, true, f.create)
+}
+
+func (f *FS) open(op Op, name string, writable bool, get func(string) (*node, error)) (binlog.File, error) {
+	h := &file{fs: f, name: filepath.Clean(name), writable: writable}
+	err := f.do(op, h.name, 0, 0, func() (err error) {
+		if h.node, err = get(h.name); err == nil {
+			h.node.handles++
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// ReadDir lists a directory, sorted by name.
+func (f *FS) ReadDir(name string) (list []fs.DirEntry, err error) {
+	name = filepath.Clean(name)
+	err = f.do(OpReadDir, name, 0, 0, func() error {
+		d := f.dirs[name]
+		if d == nil {
+			return syscall.ENOENT
+		}
+		m := make(fstest.MapFS)
+		for name, n := range d.now {
+			m[name] = &fstest.MapFile{Data: n.data, Mode: n.mode}
+		}
+		list, err = m.ReadDir(".")
+		return err
+	})
+	return list, err
+}
+
+// Mkdir makes a directory and its parents, where they do not exist.
+func (f *FS) Mkdir(name string) error {
+	name = filepath.Clean(name)
+	return f.do(OpMkdir, name, 0, 0, func() error { return f.mkdir(name) })
+}
+
+// Rename gives a file another name, which a file that has it loses.
+func (f *FS) Rename(from, to string) error {
+	from, to = filepath.Clean(from), filepath.Clean(to)
+	return f.do(OpRename, from, 0, 0, func() error {
+		n, err := f.find(from)
+		into := f.dirs[filepath.Dir(to)]
+		switch {
+		case err != nil:
+			return err
+		case into == nil:
+			return syscall.ENOENT
+		case f.dirs[to] != nil:
+			return syscall.EISDIR
+		case from == to:
+			return nil
+		}
+		old := into.now[filepath.Base(to)]
+		f.change(entry(from, nil), entry(to, n))
+		if old != nil {
+			old.linked = false
+			f.release(old)
+		}
+		return nil
+	})
+}
+
+// Remove removes a file. Who has it open can go on using it.
+func (f *FS) Remove(name string) error {
+	name = filepath.Clean(name)
+	return f.do(OpRemove, name, 0, 0, func() error {
+		n, err := f.find(name)
+		if err != nil {
+			return err
+		}
+		f.change(entry(name, nil))
+		n.linked = false
+		f.release(n)
+		return nil
+	})
+}
+
+// SyncDir makes what was created, renamed and removed in a directory durable.
+func (f *FS) SyncDir(name string) error {
+	name = filepath.Clean(name)
+	return f.do(OpSyncDir, name, 0, 0, func() error {
+		d := f.dirs[name]
+		if d == nil {
+			return syscall.ENOENT
+		}
+		f.persist(d, len(d.pending))
+		return nil
+	})
+}
+
+// Lock takes the lock of a file, which it makes if need be.
+func (f *FS) Lock(name string) (binlog.Unlocker, error) {
+	var n *node
+	name = filepath.Clean(name)
+	err := f.do(OpLock, name, 0, 0, func() (err error) {
+		if n, err = f.find(name); err == syscall.ENOENT {
+			n, err = f.create(name)
+		}
+		switch {
+		case err != nil:
+			return err
+		case n.locked:
+			return binlog.ErrLocked
+		}
+		n.locked = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return unlocker(sync.OnceFunc(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		n.locked = false
+	})), nil
+}
+
+type unlocker func()
+
+func (u unlocker) Close() error {
+	u()
+	return nil
+}
+
+// Size is the capacity in bytes.
+func (f *FS) Size(name string) (size int64, err error) {
+	err = f.do(OpStatfs, name, 0, 0, func() error {
+		size = f.capacity * blockSize
+		return f.exists(name)
+	})
+	return size, err
+}
+
+// Writable is nil if the directory exists; a Fault can say otherwise.
+func (f *FS) Writable(name string) error {
+	return f.do(OpWritable, name, 0, 0, func() error { return f.exists(name) })
+}
+
+func (f *FS) exists(dir string) error {
+	if f.dirs[filepath.Clean(dir)] == nil {
+		return syscall.ENOENT
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package binlog
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// FS is the file system that a binlog lives in: that of the machine (OS), or
+// one in a test that loses what was not synced, tears writes and runs full.
+// Names are paths as in package os. Any goroutine may call the methods.
+type FS interface {
+	// Open opens an existing file for reading.
+	Open(name string) (File, error)
+	// OpenWrite opens an existing file for reading and writing.
+	OpenWrite(name string) (File, error)
+	// Create makes a file that must not exist yet, for reading and writing.
+	Create(name string) (File, error)
+	ReadDir(name string) ([]fs.DirEntry, error)
+	Mkdir(name string) error // and its parents
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes what was created, renamed and removed in a directory durable.
+	SyncDir(name string) error
+	// Lock takes an exclusive lock on the file of that name, which it makes if
+	// need be, for as long as the answer is not closed. It is ErrLocked if
+	// somebody else has it.
+	Lock(name string) (Unlocker, error)
+	// Size is how many bytes the file system of that directory can hold in all.
+	Size(name string) (int64, error)
+	// Writable is nil if files can be made in that directory.
+	Writable(name string) error
+}
+
+// File is one file. Reads, writes and syncs may run at the same time.
+type File interface {
+	ReadAt(p []byte, off int64) (int, error)
+	WriteAt(p []byte, off int64) (int, error)
+	// Sync makes what was written durable, as fdatasync(2) does.
+	Sync() error
+	// Allocate sets disk space aside for size bytes from off on, which may lie
+	// behind the end of the file and do not move it.
+	Allocate(off, size int64) error
+	Truncate(size int64) error
+	Size() (int64, error)
+	Close() error
+}
+
+// Unlocker ends what Lock began.
+type Unlocker interface{ Close() error }
+
+// OS is the file system of the machine.
+var OS FS = osFS{}
+
+type osFS struct{}
+
+func (osFS) Open(name string) (File, error)      { return osOpen(name, os.O_RDONLY) }
+func (osFS) OpenWrite(name string) (File, error) { return osOpen(name, os.O_RDWR) }
+func (osFS) Create(name string) (File, error) {
+	return osOpen(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
+func (osFS) Mkdir(name string) error                    { return os.MkdirAll(name, 0o700) }
+func (osFS) Rename(from, to string) error               { return os.Rename(from, to) }
+func (osFS) Remove(name string) error                   { return os.Remove(name) }
+
+func (osFS) SyncDir(name string) error {
+	d, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// Lock uses a lock of the open file description, which beanstalkd's own lock on
+// a file of the same name stands against.
+func (osFS) Lock(name string) (Unlocker, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	how := unix.Flock_t{Type: unix.F_WRLCK}
+	for {
+		err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &how)
+		if err != unix.EINTR {
+			break
+		}
+	}
+	if err == nil {
+		return f, nil
+	}
+	f.Close()
+	if err == unix.EAGAIN || err == unix.EACCES {
+		return nil, ErrLocked
+	}
+	return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+}
+
+func (osFS) Size(name string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(name, &st); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
+	}
+	return int64(st.Blocks) * st.Bsize, nil
+}
+
+func (osFS) Writable(name string) error {
+	if err := unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return &fs.PathError{Op: "write to", Path: name, Err: err}
+	}
+	return nil
+}
+
+type osFile struct{ *os.File }
+
+func osOpen(name string, flag int) (File, error) {
+	f, err := os.OpenFile(filepath.Clean(name), flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (f osFile) Sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if err == nil {
+			return nil
+		}
+		if err != unix.EINTR {
+			return &fs.PathError{Op: "fdatasync", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+// Allocate falls back on writing zeros where the file system knows no better,
+// which moves the end of the file: readers take zeros for the end anyway.
+func (f osFile) Allocate(off, size int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, size)
+		switch err {
+		case nil:
+			return nil
+		case unix.EINTR:
+			continue
+		case unix.EOPNOTSUPP, unix.ENOSYS:
+			return f.zero(off, size)
+		}
+		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+}
+
+func (f osFile) zero(off, size int64) error {
+	zeros := make([]byte, min(size, 1<<20))
+	for size > 0 {
+		n, err := f.WriteAt(zeros[:min(size, int64(len(zeros)))], off)
+		if err != nil {
+			return err
+		}
+		off, size = off+int64(n), size-int64(n)
+	}
+	return nil
+}
+
+func (f osFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}

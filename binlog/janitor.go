@@ -1,0 +1,197 @@
+package binlog
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// janitor is the goroutine of a log that does what the writer must not wait
+// for: it syncs from time to time, makes the next segment ready, sets space
+// aside, and removes segments that are needed no more.
+type janitor struct {
+	*Log
+	wake chan struct{} // room for one token
+	quit chan struct{} // closed to end it
+	done chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	unsync bool   // something is written and not synced; under mu
+	drops  uint64 // segments before this one may go; under mu
+	wants  bool   // the current segment is nearly full, or short of room; under mu
+
+	synced time.Time // when it was last done; under mu
+	tried  time.Time // when there was no room; the goroutine's own
+}
+
+// dirty says that something was written that is to be synced.
+func (j *janitor) dirty() {
+	if j.store.cfg.Sync == SyncNever {
+		return
+	}
+	j.mu.Lock()
+	was := j.unsync
+	j.unsync = true
+	j.mu.Unlock()
+	if !was {
+		poke(j.wake)
+	}
+}
+
+// discard says that segments before that one may go.
+func (j *janitor) discard(before uint64) {
+	j.mu.Lock()
+	j.drops = max(j.drops, before)
+	j.mu.Unlock()
+	poke(j.wake)
+}
+
+// look wakes the janitor if the segment needs it.
+func (j *janitor) look(seg *segment) {
+	short := seg.room.Load() < j.reserve()+j.step()/2
+	if !short && seg.size.Load() < j.most() {
+		return
+	}
+	if !j.want() {
+		poke(j.wake)
+	}
+}
+
+// want says that there is something to prepare, and reports whether that was
+// known.
+func (j *janitor) want() (was bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	was, j.wants = j.wants, true
+	return was
+}
+
+// most is the size from which on a segment is nearly full.
+func (j *janitor) most() int64 { return j.store.segment - j.store.segment/16 }
+
+// run is the life of the goroutine.
+func (j *janitor) run() {
+	defer close(j.done)
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	for {
+		select {
+		case <-j.quit:
+			return
+		case <-j.wake:
+		case <-timer.C:
+		}
+		if wait := j.work(); wait > 0 {
+			timer.Reset(wait)
+		}
+	}
+}
+
+// work does what there is to do, and returns how long something has to wait
+// that is to be done later.
+func (j *janitor) work() (wait time.Duration) {
+	if j.Err() != nil {
+		return 0
+	}
+	j.mu.Lock()
+	unsync, drops, wants, synced := j.unsync, j.drops, j.wants, j.synced
+	j.drops, j.wants = 0, false
+	j.mu.Unlock()
+	if unsync {
+		left := j.store.cfg.Sync - time.Since(synced)
+		if left > 0 && drops == 0 {
+			wait = left
+		} else if err := j.sync(); err != nil {
+			j.fail(err)
+			return 0
+		}
+	}
+	if wants {
+		if since := time.Since(j.tried); since < retry || !j.prepare() {
+			j.want()
+			if wait == 0 || wait > retry {
+				wait = retry
+			}
+		}
+	}
+	if drops != 0 {
+		j.remove(drops)
+	}
+	return wait
+}
+
+// sync syncs what is written, in any mode.
+func (j *janitor) sync() error {
+	j.mu.Lock()
+	seg := j.writer.to
+	j.unsync = false
+	j.synced = time.Now()
+	j.mu.Unlock()
+	seg.syncing.Lock()
+	defer seg.syncing.Unlock()
+	if seg.closed {
+		return nil // the writer has synced it
+	}
+	if err := seg.file.Sync(); err != nil {
+		return fmt.Errorf("syncing %s: %w", seg.name, err)
+	}
+	return nil
+}
+
+// prepare sets space aside in the current segment, and makes the next one
+// ready. It reports false if it is to be tried again.
+func (j *janitor) prepare() bool {
+	j.mu.Lock()
+	seg := j.writer.to
+	j.mu.Unlock()
+	j.Log.mu.Lock()
+	has := j.next != nil
+	j.Log.mu.Unlock()
+	if has {
+		return true
+	}
+	if seg.size.Load() < j.most() {
+		err := error(nil)
+		if seg.room.Load() < j.reserve()+j.step() {
+			err = seg.allocate(j.step())
+		}
+		if err != nil && !isFull(err) {
+			j.fail(err)
+		}
+		return true // a put that needs more finds out itself
+	}
+	next, err := j.create()
+	if err == nil {
+		err = j.store.fs.SyncDir(j.store.cfg.Dir)
+	}
+	if err != nil {
+		j.tried = time.Now()
+		if !isFull(err) {
+			j.fail(fmt.Errorf("making a segment: %w", err))
+		}
+		return false
+	}
+	j.Log.mu.Lock()
+	j.next = next
+	j.ready.Store(true)
+	j.Log.mu.Unlock()
+	return true
+}
+
+// remove removes the files of segments before that one.
+func (j *janitor) remove(before uint64) {
+	j.mu.Lock()
+	names := j.stream.drop(before)
+	j.mu.Unlock()
+	for _, n := range names {
+		if err := j.store.remove(n.String()); err != nil {
+			j.store.log.Warn("binlog: a segment that is needed no more could not be removed", "file", n.String(), "err", err)
+		}
+	}
+}
+
+// stop ends the goroutine.
+func (j *janitor) stop() {
+	close(j.quit)
+	<-j.done
+}

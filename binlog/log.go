@@ -1,0 +1,457 @@
+package binlog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Held is what waits for a batch: answers that must not leave before what they
+// tell is safe.
+type Held interface {
+	// Release is called once, from the log's goroutine, when the batch and all
+	// before it are written, and synced if Config.Sync is 0. With an error they
+	// are not, and never will be.
+	Release(err error)
+}
+
+// Log is what one shard writes. The methods from Segment to Commit belong to
+// the shard's goroutine; each batch is a number of records that Commit ends.
+// What is committed is written by a goroutine of the log's own, which takes all
+// that has come while it was busy as one block: so the slower the disk, the
+// larger the blocks, and the more answers share a sync.
+type Log struct {
+	store  *Store
+	stream *stream
+
+	// The shard's goroutine only.
+	batch *group   // being filled
+	to    *segment // where it goes
+	live  int64    // jobs, for whose deletes there is always room
+	tried time.Time
+
+	mu      sync.Mutex
+	queue   []*group // committed, not yet taken by the writer; under mu
+	free    []*group // to be used again; under mu
+	busy    bool     // the writer has taken something and not released it; under mu
+	closing bool     // under mu
+	next    *segment // made ready to be the next one to write to; under mu
+	// wake has room for one token for the writer.
+	wake chan struct{}
+	done chan struct{} // closed when the writer has ended
+	// ready says that next is there, so that the shard need not take mu to see.
+	ready atomic.Bool
+	// full says that no more space could be set aside. The shard writes it.
+	full atomic.Bool
+	// stuck says that a write waits for room on a disk that does not keep what
+	// was set aside. The writer writes it.
+	stuck atomic.Bool
+	// failure is set once, by the writer or the janitor, and failed is called.
+	failure atomic.Pointer[error]
+	failed  atomic.Pointer[func()]
+	owed    atomic.Int64 // bytes set aside for deletes; the shard writes it
+
+	writer  writer
+	janitor janitor
+
+	// For stats: written by whoever is named, read by anyone.
+	oldest   atomic.Uint64 // segment that is needed; the shard
+	current  atomic.Uint64 // segment that is written; the writer
+	written  atomic.Uint64 // records; the shard
+	migrated atomic.Uint64 // records written again by cleaning; the shard
+}
+
+// segment is one that is written to.
+type segment struct {
+	name segmentName
+	file File
+	// room is how many bytes are set aside and not yet spoken for. The shard
+	// takes from it, the writer gives back what compression has saved, and
+	// whoever sets more aside adds that.
+	room atomic.Int64
+	// size is how many bytes are written; the writer writes it.
+	size atomic.Int64
+
+	mu        sync.Mutex // of setting aside
+	allocated int64      // bytes from the beginning of the file; under mu
+	sealed    bool       // nothing is set aside any more; under mu
+
+	// syncing keeps the janitor's sync and the closing of the file apart. It is
+	// held for as long as a sync takes, so the shard never takes it.
+	syncing sync.Mutex
+	closed  bool // under syncing
+}
+
+// group is a number of batches that become one block.
+type group struct {
+	buf     []byte // room for a header, and the records
+	records int
+	held    []Held
+	to      *segment
+	drop    uint64 // segments before this one may go; 0 for none
+	promise int64  // bytes that were taken from the segment's room
+}
+
+// maxGroup is the size in bytes from which on a group takes no further batch.
+const maxGroup = 1 << 20
+
+func newGroup() *group { return &group{buf: make([]byte, blockHeader, 4096)} }
+
+// newLog begins a segment behind what the stream has, and starts the log.
+func newLog(st *Store, t *stream) (*Log, error) {
+	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}}
+	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	seg, err := l.create()
+	if err != nil {
+		return nil, err
+	}
+	l.oldest.Store(seg.name.index)
+	if len(t.names) > 0 {
+		l.oldest.Store(t.names[0].index)
+		l.writer.previous = t.names[len(t.names)-1].index
+	}
+	if err := l.writer.begin(seg); err != nil {
+		seg.file.Close()
+		return nil, fmt.Errorf("beginning %s: %w", seg.name, err)
+	}
+	l.to = seg
+	go l.writer.run()
+	go l.janitor.run()
+	return l, nil
+}
+
+// create makes the file of a new segment, with space set aside.
+func (l *Log) create() (*segment, error) {
+	st := l.store
+	name := segmentName{l.stream.epoch, l.stream.shard, st.index.Add(1)}
+	path := filepath.Join(st.cfg.Dir, name.String())
+	f, err := st.fs.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	seg := &segment{name: name, file: f}
+	if err = seg.allocate(l.reserve() + l.step()); err != nil && isFull(err) {
+		// On a full disk with less than that left, do with a little.
+		for n := l.reserve(); err != nil && n >= minSegment; n /= 2 {
+			err = seg.allocate(n)
+		}
+	}
+	if err == nil {
+		return seg, nil
+	}
+	f.Close()
+	return nil, errors.Join(err, st.remove(name.String()))
+}
+
+// overhead is what a segment takes beside its blocks: its header, and the block
+// that says where the stream goes on.
+const overhead = segmentHeader + blockHeader + 1 + 10
+
+func (s *segment) allocate(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return nil
+	}
+	if s.allocated == 0 {
+		n += overhead
+	}
+	if err := s.file.Allocate(s.allocated, n); err != nil {
+		return err
+	}
+	if s.allocated == 0 {
+		s.room.Add(-overhead)
+	}
+	s.allocated += n
+	s.room.Add(n)
+	return nil
+}
+
+// reserve is how many bytes puts leave alone: for changes of the jobs that are
+// there, for their deletes, and for cleaning, which has to write before it can
+// give back.
+func (l *Log) reserve() int64 { return l.store.segment + l.owed.Load() }
+
+// step is how many bytes are set aside at a time.
+func (l *Log) step() int64 { return max(l.store.segment/8, minSegment) }
+
+// owedDelete is how much is set aside for the delete of one job.
+const owedDelete = 16
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Err returns why the log has failed, nil if it has not. Nothing is written
+// after. Any goroutine may call it.
+func (l *Log) Err() error {
+	if err := l.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail ends the log: what has not been written stays so.
+func (l *Log) fail(err error) {
+	err = l.store.wrap(err)
+	if l.failure.CompareAndSwap(nil, &err) {
+		l.store.log.Error("binlog: a shard's log has failed; it answers INTERNAL_ERROR to all changes until the server is restarted on a healthy disk",
+			"shard", l.stream.shard, "err", err)
+		if f := l.failed.Load(); f != nil {
+			(*f)()
+		}
+	}
+}
+
+// OnFailure has f called, from any goroutine, when the log fails.
+func (l *Log) OnFailure(f func()) {
+	l.failed.Store(&f)
+	if l.Err() != nil {
+		f()
+	}
+}
+
+// Full tells whether puts are refused for want of disk space. Any goroutine
+// may call it.
+func (l *Log) Full() bool { return l.full.Load() }
+
+// Segment returns the index of the segment that the next batch goes to. It is
+// asked between batches.
+func (l *Log) Segment() uint64 {
+	if l.ready.Load() {
+		l.mu.Lock()
+		l.to, l.next = l.next, nil
+		l.ready.Store(false)
+		l.mu.Unlock()
+	}
+	return l.to.name.index
+}
+
+// MostPut is how many bytes Put takes at most, with lengths in bytes.
+func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
+
+// FitsPut tells whether a job that takes that many bytes can be put, and leaves
+// enough space for all that may become of those that are there.
+func (l *Log) FitsPut(n int) bool {
+	need := int64(n) + blockHeader + owedDelete
+	if l.unspoken()-need < l.reserve() {
+		if l.full.Load() && time.Since(l.tried) < retry {
+			return false
+		}
+		if err := l.to.allocate(l.step() + need); err != nil {
+			l.tried = time.Now()
+			l.noRoom(err)
+			return false
+		}
+	}
+	if l.stuck.Load() {
+		return false
+	}
+	if l.full.Load() {
+		l.full.Store(false)
+		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
+	}
+	return true
+}
+
+// FitsChange tells whether there is room for a change of a job.
+func (l *Log) FitsChange() bool { return l.unspoken()-maxMeta-blockHeader >= l.owed.Load() }
+
+// FitsCopy tells whether there is room for cleaning to write that many bytes.
+func (l *Log) FitsCopy(n int64) bool {
+	if !l.full.Load() {
+		return true
+	}
+	return l.unspoken()-n-blockHeader >= l.owed.Load()+l.store.segment/8
+}
+
+// retry is how long a full disk is left alone.
+const retry = 20 * time.Millisecond
+
+// unspoken is how many bytes are set aside and not spoken for.
+func (l *Log) unspoken() int64 { return l.to.room.Load() - int64(len(l.batch.buf)) }
+
+// noRoom says that no more space could be set aside, and why.
+func (l *Log) noRoom(err error) {
+	if !isFull(err) {
+		l.fail(err)
+		return
+	}
+	if !l.full.Swap(true) {
+		l.store.log.Error("binlog: the disk is full: puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
+	}
+}
+
+// Put appends a job, all of it, and returns how many bytes that took.
+func (l *Log) Put(j *Job) int {
+	n := len(l.batch.buf)
+	l.batch.buf = appendPut(l.batch.buf, j)
+	l.batch.records++
+	return len(l.batch.buf) - n
+}
+
+// Change appends what a job has become, and returns how many bytes that took.
+func (l *Log) Change(m *Meta) int {
+	n := len(l.batch.buf)
+	l.batch.buf = appendMeta(l.batch.buf, kindChange, m)
+	l.batch.records++
+	return len(l.batch.buf) - n
+}
+
+// Delete appends that a job is no more, and returns how many bytes that took.
+func (l *Log) Delete(id uint64) int { return l.number(kindDelete, id) }
+
+// Drop appends that no job is in a segment before that one any more, and has
+// their files removed when that is safe.
+func (l *Log) Drop(segment uint64) int {
+	l.batch.drop = segment
+	l.oldest.Store(segment)
+	return l.number(kindDrop, segment)
+}
+
+func (l *Log) number(k kind, v uint64) int {
+	n := len(l.batch.buf)
+	l.batch.buf = appendNumber(l.batch.buf, k, v)
+	l.batch.records++
+	return len(l.batch.buf) - n
+}
+
+// Migrated counts jobs that cleaning has put again.
+func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
+
+// Commit ends a batch, which has held wait for it; live is how many jobs there
+// are now. It reports true if nothing is to be waited for: the batch is empty
+// and all before it are safe. Then held is not called.
+func (l *Log) Commit(held Held, live int) bool {
+	g := l.batch
+	if g.records > 0 {
+		g.promise = int64(len(g.buf))
+		l.to.room.Add(-g.promise)
+		l.written.Add(uint64(g.records))
+		if owed := int64(live) * owedDelete; owed != l.owed.Load() {
+			l.owed.Store(owed)
+		}
+	}
+	l.mu.Lock()
+	if g.records == 0 && !l.busy && len(l.queue) == 0 {
+		l.mu.Unlock()
+		return true
+	}
+	g.to = l.to
+	if n := len(l.queue); n > 0 && l.queue[n-1].takes(g) {
+		last := l.queue[n-1]
+		last.buf = append(last.buf, g.buf[blockHeader:]...)
+		last.records += g.records
+		last.promise += g.promise
+		last.drop = max(last.drop, g.drop)
+		last.held = append(last.held, held)
+		l.mu.Unlock()
+		g.reset()
+		return false
+	}
+	g.held = append(g.held, held)
+	l.queue = append(l.queue, g)
+	idle := !l.busy
+	l.busy = true
+	if n := len(l.free); n > 0 {
+		l.batch, l.free = l.free[n-1], l.free[:n-1]
+	} else {
+		l.batch = newGroup()
+	}
+	l.mu.Unlock()
+	if idle {
+		poke(l.wake)
+	}
+	return false
+}
+
+// takes tells whether batch b may be added to g.
+func (g *group) takes(b *group) bool {
+	return g.to == b.to && len(g.buf)+len(b.buf) <= maxGroup
+}
+
+func (g *group) reset() {
+	if cap(g.buf) > 2*maxGroup {
+		g.buf = make([]byte, blockHeader, 4096)
+	}
+	clear(g.held)
+	*g = group{buf: g.buf[:blockHeader], held: g.held[:0]}
+}
+
+// poke puts a token into a channel with room for one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Flush waits until all that was committed is written and synced. Nothing may
+// be committed meanwhile.
+func (l *Log) Flush() error {
+	done := make(flushed)
+	if !l.Commit(done, int(l.owed.Load()/owedDelete)) {
+		<-done
+	}
+	if err := l.Err(); err != nil {
+		return err
+	}
+	return l.janitor.sync()
+}
+
+type flushed chan struct{}
+
+// Release is Held's.
+func (f flushed) Release(error) { close(f) }
+
+// Close writes and syncs all that was committed and ends the log. The error is
+// why some of it may not be there.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	l.closing = true
+	l.mu.Unlock()
+	poke(l.wake)
+	<-l.done
+	l.janitor.stop()
+	if l.Err() == nil && l.store.cfg.Sync != SyncNever {
+		if err := l.janitor.sync(); err != nil {
+			l.fail(err)
+		}
+	}
+	errs := []error{l.Err(), l.writer.to.close()}
+	for _, seg := range []*segment{l.to, l.next} {
+		if seg != nil && seg != l.writer.to { // it was never begun
+			errs = append(errs, seg.file.Close(), l.store.remove(seg.name.String()))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// close gives back what was set aside and not used.
+func (s *segment) close() error {
+	s.mu.Lock()
+	s.sealed = true
+	s.mu.Unlock()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.closed = true
+	return errors.Join(s.file.Truncate(s.size.Load()), s.file.Close())
+}
+
+// drop takes the segments before that one off the list of the stream, and
+// returns them.
+func (t *stream) drop(before uint64) []segmentName {
+	i := slices.IndexFunc(t.names, func(n segmentName) bool { return n.index >= before })
+	if i < 0 {
+		i = len(t.names)
+	}
+	gone := slices.Clone(t.names[:i])
+	t.names = slices.Delete(t.names, 0, i)
+	return gone
+}

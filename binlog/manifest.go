@@ -1,0 +1,136 @@
+package binlog
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math/bits"
+	"path/filepath"
+	"strings"
+)
+
+// manifestName is the file that says which segments of a directory count. It
+// is replaced as a whole, by renaming, so it is either as it was or as it is to
+// be.
+const manifestName = "manifest"
+
+// manifest is its content:
+//
+//	sheaf binlog 1
+//	epoch 3
+//	shards 8
+//	imported binlog.17 10485760
+//	sum 9ae0daaf
+type manifest struct {
+	epoch    uint32 // of the segments that count; others are leftovers
+	shards   int    // streams in it; 0 as long as nothing was ever written
+	imported []importedFile
+}
+
+// importedFile is a file of beanstalkd's whose jobs are in the segments. It is
+// to be moved out of the way.
+type importedFile struct {
+	name string
+	size int64
+}
+
+var errManifest = errors.New("it is damaged")
+
+func (m *manifest) encode() []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sheaf binlog %d\nepoch %d\nshards %d\n", Version, m.epoch, m.shards)
+	for _, f := range m.imported {
+		fmt.Fprintf(&b, "imported %s %d\n", f.name, f.size)
+	}
+	fmt.Fprintf(&b, "sum %08x\n", crc32.Checksum([]byte(b.String()), castagnoli))
+	return []byte(b.String())
+}
+
+func decodeManifest(b []byte) (*manifest, error) {
+	var version uint64
+	text := string(b)
+	if _, err := fmt.Sscanf(text, "sheaf binlog %d\n", &version); err != nil {
+		return nil, errManifest
+	}
+	at := strings.LastIndex(text, "sum ")
+	intact := at > 0 && text[at:] == fmt.Sprintf("sum %08x\n", crc32.Checksum(b[:at], castagnoli))
+	// One flipped bit is damage: of a digit, it leaves a digit or no number.
+	if version > Version && (intact || bits.OnesCount64(version^Version) > 1) {
+		return nil, versionError{manifestName, version}
+	}
+	if !intact || version != Version {
+		return nil, errManifest
+	}
+	m := new(manifest)
+	lines := strings.Split(text[:at], "\n")[1:]
+	for _, line := range lines {
+		var f importedFile
+		switch key, _, _ := strings.Cut(line, " "); key {
+		case "epoch":
+			fmt.Sscanf(line, "epoch %d", &m.epoch)
+		case "shards":
+			fmt.Sscanf(line, "shards %d", &m.shards)
+		case "imported":
+			fmt.Sscanf(line, "imported %s %d", &f.name, &f.size)
+			m.imported = append(m.imported, f)
+		}
+	}
+	return m, nil
+}
+
+// readManifest returns nil and no error if there is none.
+func readManifest(fsys FS, dir string) (*manifest, error) {
+	b, err := readFile(fsys, filepath.Join(dir, manifestName), 1<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decodeManifest(b)
+}
+
+// writeManifest replaces the manifest, durably.
+func writeManifest(fsys FS, dir string, m *manifest) error {
+	name := filepath.Join(dir, manifestName)
+	temporary := name + ".new"
+	if err := fsys.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := fsys.Create(temporary)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(m.encode(), 0); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := fsys.Rename(temporary, name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(dir)
+}
+
+// readFile returns the first bytes of a file, at most that many.
+func readFile(fsys FS, name string, most int64) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(size, most))
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return b[:n], err
+}

@@ -1,0 +1,142 @@
+package binlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+)
+
+// scanner goes through the blocks of one segment. Where something is not a
+// block it looks for the next one.
+type scanner struct {
+	file File
+	size int64
+	pos  int64 // of what comes next
+	err  error // of reading: what is behind pos is out of reach
+
+	window []byte // of the file, from windowAt on
+	at     int64
+
+	// damaged is called for what lies between two blocks and is none.
+	damaged func(from, to int64)
+	// effort is how many bytes may still be summed up in vain, so that a file
+	// full of headers that promise much costs time in proportion to its size.
+	effort int64
+}
+
+// sector is how much a disk writes or does not write at once, at least.
+const sector = 512
+
+var magicBytes = binary.LittleEndian.AppendUint32(nil, blockMagic)
+
+func newScanner(f File, damaged func(from, to int64)) (*scanner, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return &scanner{file: f, size: size, pos: segmentHeader, damaged: damaged, effort: 4*size + 1<<20}, nil
+}
+
+// next returns the next block: its header, where it is, and what follows the
+// header, which is good until the next call. It reports false when there are no
+// more blocks; from pos on there is then the tail.
+func (s *scanner) next() (k block, at int64, stored []byte, ok bool) {
+	at = s.pos
+	for s.effort > 0 {
+		b := s.peek(at, blockHeader)
+		if len(b) < blockHeader {
+			return k, s.pos, nil, false
+		}
+		k, ok := decodeBlock(b)
+		end := at + blockHeader + int64(k.stored)
+		if !ok || end > s.size {
+			if at = s.search(at + 1); at < 0 {
+				return k, s.pos, nil, false
+			}
+			continue
+		}
+		stored := s.peek(at, blockHeader+k.stored)
+		if len(stored) < blockHeader+k.stored {
+			return k, s.pos, nil, false
+		}
+		stored = stored[blockHeader:]
+		if crc32.Checksum(stored, castagnoli) != k.sum {
+			s.effort -= int64(len(stored)) + blockHeader
+			at = end // the header is right, so this is where the next one is
+			continue
+		}
+		if at > s.pos {
+			s.damaged(s.pos, at)
+		}
+		s.pos = end
+		return k, at, stored, true
+	}
+	return k, s.pos, nil, false
+}
+
+// search returns where the magic of a block comes next, at or after from; -1
+// for nowhere.
+func (s *scanner) search(from int64) int64 {
+	for {
+		b := s.peek(from, 64<<10)
+		if i := bytes.Index(b, magicBytes); i >= 0 {
+			return from + int64(i)
+		}
+		if len(b) < 64<<10 {
+			return -1
+		}
+		from += int64(len(b) - len(magicBytes) + 1)
+	}
+}
+
+// peek returns n bytes of the file from at on, fewer at its end.
+func (s *scanner) peek(at int64, n int) []byte {
+	n = int(min(int64(n), s.size-at))
+	if n <= 0 {
+		return nil
+	}
+	if at < s.at || at+int64(n) > s.at+int64(len(s.window)) {
+		size := min(max(int64(n), 1<<20), s.size-at)
+		if int64(cap(s.window)) < size {
+			s.window = make([]byte, size)
+		}
+		got, err := s.file.ReadAt(s.window[:size], at)
+		s.window, s.at = s.window[:got], at
+		if err != nil && err != io.EOF {
+			s.err = err
+		}
+	}
+	b := s.window[at-s.at:]
+	return b[:min(n, len(b))]
+}
+
+// tail tells what is behind the last block: nothing, or zeros that were set
+// aside, or a block that was being written when the power failed; or, which it
+// reports as false, something else.
+func (s *scanner) tail() (torn bool) {
+	from, end := s.pos, s.size
+	// The last byte that is not zero.
+	last := int64(-1)
+	hole := false // a sector of zeros before something else
+	quiet := int64(0)
+	for at := from; at < end; {
+		b := s.peek(at, sector-int(at%sector))
+		if len(b) == 0 {
+			return false // out of reach
+		}
+		if trimmed := bytes.TrimRight(b, "\x00"); len(trimmed) > 0 {
+			hole = hole || quiet > 0
+			last = at + int64(len(trimmed)) - 1
+		} else if len(b) >= 8 {
+			quiet++
+		}
+		at += int64(len(b))
+	}
+	if last < 0 || hole || end-from < blockHeader || last < end-4 {
+		return true
+	}
+	// A block that was cut off by the end of the file.
+	k, ok := decodeBlock(s.peek(from, blockHeader))
+	return ok && from+blockHeader+int64(k.stored) > end
+}

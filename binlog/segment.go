@@ -1,0 +1,123 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+	"strconv"
+	"strings"
+)
+
+// Version is the version of the format that is written, and the newest that is
+// read.
+const Version = 1
+
+// segmentName is the name of a segment's file: who wrote it, and where it comes
+// among all segments of the directory.
+type segmentName struct {
+	epoch uint32 // of the directory; a new one begins when streams are rearranged
+	shard uint32 // whose stream it belongs to
+	index uint64 // from 1, never used again
+}
+
+func (n segmentName) String() string {
+	return fmt.Sprintf("segment.%d.%d.%08d", n.epoch, n.shard, n.index)
+}
+
+// parseSegmentName is the inverse of segmentName.String.
+func parseSegmentName(s string) (n segmentName, ok bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) != 4 {
+		return n, false
+	}
+	epoch, err1 := strconv.ParseUint(parts[1], 10, 32)
+	shard, err2 := strconv.ParseUint(parts[2], 10, 32)
+	index, err3 := strconv.ParseUint(parts[3], 10, 63)
+	n = segmentName{uint32(epoch), uint32(shard), index}
+	return n, errors.Join(err1, err2, err3) == nil && n.String() == s
+}
+
+// header begins a segment; the package comment draws it.
+type header struct {
+	segmentName
+	shards   uint32 // streams in the epoch
+	previous uint64 // segment of the stream, 0 for none
+	oldest   uint64 // segment of the stream that was needed when this one began
+	first    uint64 // sequence number of its first block
+	lastID   uint64 // at least as high as any job id in the segments before it
+	created  int64  // nanoseconds of Unix time
+}
+
+const (
+	segmentMagic  = "sheaflog"
+	segmentHeader = 80
+)
+
+func (h *header) encode() []byte {
+	b := make([]byte, segmentHeader)
+	le := binary.LittleEndian
+	copy(b, segmentMagic)
+	le.PutUint32(b[8:], Version)
+	le.PutUint64(b[16:], h.index)
+	le.PutUint32(b[24:], h.epoch)
+	le.PutUint32(b[28:], h.shard)
+	le.PutUint32(b[32:], h.shards)
+	le.PutUint64(b[40:], h.previous)
+	le.PutUint64(b[48:], h.oldest)
+	le.PutUint64(b[56:], h.first)
+	le.PutUint64(b[64:], h.lastID)
+	le.PutUint64(b[72:], uint64(h.created))
+	le.PutUint32(b[12:], headerSum(b))
+	return b
+}
+
+// headerSum covers all but the magic and itself.
+func headerSum(b []byte) uint32 {
+	return crc32.Update(crc32.Checksum(b[8:12], castagnoli), castagnoli, b[16:segmentHeader])
+}
+
+var errHeader = errors.New("the header is damaged")
+
+// versionError says that a file is of a format that this program does not know.
+type versionError struct {
+	file    string
+	version uint64
+}
+
+func (e versionError) Error() string {
+	return fmt.Sprintf("%s has format %d, and this sheafd knows formats up to %d: use the newer sheafd that wrote it", e.file, e.version, Version)
+}
+
+// decodeHeader reads the header of the file of that name. The error is a
+// versionError if it comes from the future; errHeader if it is damaged.
+func decodeHeader(b []byte, name segmentName) (header, error) {
+	h := header{segmentName: name}
+	if len(b) < segmentHeader || string(b[:8]) != segmentMagic {
+		return h, errHeader
+	}
+	le := binary.LittleEndian
+	version := le.Uint32(b[8:])
+	intact := le.Uint32(b[12:]) == headerSum(b)
+	// One flipped bit is damage, also where the version stands.
+	if version > Version && (intact || bits.OnesCount32(version^Version) > 1) {
+		return h, versionError{name.String(), uint64(version)}
+	}
+	if !intact || version != Version {
+		return h, errHeader
+	}
+	h = header{
+		segmentName: segmentName{le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint64(b[16:])},
+		shards:      le.Uint32(b[32:]),
+		previous:    le.Uint64(b[40:]),
+		oldest:      le.Uint64(b[48:]),
+		first:       le.Uint64(b[56:]),
+		lastID:      le.Uint64(b[64:]),
+		created:     int64(le.Uint64(b[72:])),
+	}
+	if h.segmentName != name {
+		return h, fmt.Errorf("it is %s under another name", h.segmentName)
+	}
+	return h, nil
+}

@@ -1,0 +1,213 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+)
+
+// Sink takes what is read back of one stream, in the order in which it was
+// written. Jobs, and all that they refer to but their tube's name, are good
+// until the method returns.
+type Sink interface {
+	// Put brings a job, all of it, which may be known already. The segment is
+	// the one that it is in.
+	Put(j *Job, segment uint64)
+	// Change brings what a job has become. It may not be known: then nothing is
+	// known of it but that.
+	Change(m *Meta)
+	// Delete says that a job, which may not be known, is no more.
+	Delete(id uint64)
+	// Drop says that no job is in a segment before that one any more.
+	Drop(segment uint64)
+}
+
+// Segment is a part of a stream that was read back.
+type Segment struct {
+	Index uint64
+	Bytes int64 // of records, before compression
+}
+
+// stream is what one shard wrote in one epoch.
+type stream struct {
+	epoch, shard uint32
+	names        []segmentName // of the segments that there are, in order
+
+	// What reading it back has told.
+	segments []Segment
+	last     uint64        // sequence number of the last block
+	lastID   uint64        // the highest job id
+	oldest   uint64        // the oldest segment that is needed
+	end      int64         // of the last block in the last segment
+	unbegun  []segmentName // files that a crash has left before they were anything
+}
+
+// replay reads the stream back. One stream may be read beside others.
+func (t *stream) replay(st *Store, sink Sink) error {
+	r := &replayer{stream: t, store: st, sink: sink}
+	defer r.unpacker.close()
+	if len(t.names) == 0 {
+		r.report(segmentName{t.epoch, t.shard, 0}, 0, "all segments of this shard are missing")
+	}
+	for _, name := range t.names {
+		if err := r.segment(name); err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	r.finish()
+	return nil
+}
+
+// replayer is the state of a replay.
+type replayer struct {
+	*stream
+	store    *Store
+	sink     Sink
+	unpacker unpacker
+	records  records
+	record   record
+	header   header
+	next     uint64 // the sequence number that comes next; 0 if not known
+	rolled   uint64 // the segment in which the stream goes on, as last said
+	before   segmentName
+	torn     bool // how the segment before ends
+}
+
+func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
+	r.store.report(Damage{name.String(), off, fmt.Sprintf(format, args...)})
+}
+
+func (r *replayer) segment(name segmentName) error {
+	f, err := r.store.fs.Open(filepath.Join(r.store.cfg.Dir, name.String()))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	sc, err := newScanner(f, func(from, to int64) {
+		r.report(name, from, "%d bytes are no block: their records are lost", to-from)
+	})
+	if err != nil {
+		return err
+	}
+	h, err := decodeHeader(sc.peek(0, segmentHeader), name)
+	var future versionError
+	switch {
+	case errors.As(err, &future):
+		return err
+	case err != nil && r.isLast(name) && unbegun(sc):
+		// The server went down before anything in it counted.
+		if k, _, _, ok := sc.next(); !ok || k.seq < r.next {
+			r.unbegun = append(r.unbegun, name)
+			return nil
+		}
+		sc.pos = segmentHeader
+	case err != nil:
+		r.report(name, 0, "%v", err)
+	default:
+		r.begin(&h)
+	}
+	r.before, r.end = name, segmentHeader
+	seg := Segment{Index: name.index}
+	for {
+		k, at, stored, ok := sc.next()
+		if !ok {
+			break
+		}
+		if r.next == 0 {
+			r.next = k.seq
+		}
+		if k.seq < r.next {
+			r.report(name, at, "a block is out of place: it is ignored")
+			continue
+		}
+		if k.seq > r.next && at == r.end {
+			r.report(name, at, "%d blocks are missing here", k.seq-r.next)
+		}
+		r.next = k.seq + 1
+		r.end = sc.pos
+		plain, err := r.unpacker.unpack(&k, stored)
+		if err == nil {
+			err = r.apply(plain, name.index)
+		}
+		if err != nil {
+			r.report(name, at, "%v: its records are lost", err)
+		}
+		seg.Bytes += int64(len(plain))
+	}
+	if sc.err != nil {
+		r.report(name, sc.pos, "the rest cannot be read: %v", sc.err)
+	}
+	r.torn = sc.tail()
+	r.segments = append(r.segments, seg)
+	return nil
+}
+
+// unbegun tells whether the header of a segment never came to the disk: it ends
+// with a time, which is not zero.
+func unbegun(sc *scanner) bool {
+	b := sc.peek(0, segmentHeader)
+	return len(b) < segmentHeader || binary.LittleEndian.Uint64(b[segmentHeader-8:]) == 0
+}
+
+func (r *replayer) isLast(name segmentName) bool { return name == r.names[len(r.names)-1] }
+
+// begin compares the header of a segment with what came before it.
+func (r *replayer) begin(h *header) {
+	switch {
+	case r.before.index == 0:
+	case h.previous != r.before.index && h.previous > r.before.index:
+		r.report(segmentName{r.epoch, r.shard, h.previous}, 0, "the segment is missing")
+	case r.next != 0 && h.first > r.next:
+		r.report(r.before, r.end, "the end is missing: %d blocks", h.first-r.next)
+	}
+	if h.first > r.next {
+		r.next = h.first
+	}
+	r.lastID = max(r.lastID, h.lastID)
+	r.oldest = max(r.oldest, h.oldest)
+}
+
+// apply hands the records of a block on.
+func (r *replayer) apply(plain []byte, segment uint64) error {
+	r.records.rest, r.records.bad = plain, false
+	for r.records.next(&r.record) {
+		switch rec := &r.record; rec.kind {
+		case kindPut:
+			r.lastID = max(r.lastID, rec.job.ID)
+			r.sink.Put(&rec.job, segment)
+		case kindChange:
+			r.lastID = max(r.lastID, rec.job.ID)
+			r.sink.Change(&rec.job.Meta)
+		case kindDelete:
+			r.sink.Delete(rec.number)
+		case kindDrop:
+			r.oldest = max(r.oldest, rec.number)
+			r.sink.Drop(rec.number)
+		case kindRoll:
+			r.rolled = rec.number
+		}
+	}
+	if r.records.bad {
+		return errors.New("a record makes no sense")
+	}
+	return nil
+}
+
+// finish looks at how the stream begins and ends.
+func (r *replayer) finish() {
+	r.last = max(r.next, 1) - 1
+	if len(r.names) == 0 {
+		return
+	}
+	if first := r.names[0]; r.oldest != 0 && first.index > r.oldest {
+		r.report(segmentName{r.epoch, r.shard, r.oldest}, 0, "the segment is missing")
+	}
+	last := r.names[len(r.names)-1]
+	if r.rolled > last.index {
+		r.report(segmentName{r.epoch, r.shard, r.rolled}, 0, "the segment is missing")
+	}
+	if !r.torn && r.before == last {
+		r.report(last, r.end, "what follows is no block, and no torn end of one: it is ignored")
+	}
+}

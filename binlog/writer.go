@@ -1,0 +1,152 @@
+package binlog
+
+import (
+	"fmt"
+	"time"
+)
+
+// writer is the goroutine of a log that writes. Its fields are its own; that of
+// the janitor's use are behind the janitor's lock.
+type writer struct {
+	*Log
+	packer   packer
+	seq      uint64   // of the next block
+	to       *segment // that is written to; under janitor.mu, which the writer need not take to read it
+	previous uint64   // segment
+}
+
+// run is the life of the goroutine.
+func (w *writer) run() {
+	defer close(w.done)
+	var taken []*group
+	for {
+		w.mu.Lock()
+		for i, g := range taken {
+			g.reset()
+			if len(w.free) < 8 {
+				w.free = append(w.free, g)
+			}
+			taken[i] = nil
+		}
+		taken, w.queue = w.queue, taken[:0]
+		closing := w.closing
+		w.busy = len(taken) > 0
+		w.mu.Unlock()
+		if len(taken) == 0 {
+			if closing {
+				return
+			}
+			<-w.wake
+			continue
+		}
+		for _, g := range taken {
+			w.group(g)
+		}
+	}
+}
+
+// group makes one group safe and releases what waits for it.
+func (w *writer) group(g *group) {
+	err := w.Err()
+	if err == nil && g.records > 0 {
+		if err = w.write(g); err != nil {
+			w.fail(err)
+			err = w.Err()
+		}
+	}
+	for _, h := range g.held {
+		h.Release(err)
+	}
+	if err == nil && g.drop != 0 {
+		w.janitor.discard(g.drop)
+	}
+}
+
+func (w *writer) write(g *group) error {
+	if g.to != w.to {
+		if err := w.roll(g.to); err != nil {
+			return err
+		}
+	}
+	if err := w.block(g.buf, g.promise); err != nil {
+		return err
+	}
+	if w.store.cfg.Sync == 0 {
+		if err := w.to.file.Sync(); err != nil {
+			return err
+		}
+	} else {
+		w.janitor.dirty()
+	}
+	w.janitor.look(w.to)
+	return nil
+}
+
+// block writes the records in b, which has room for a header, as one block. It
+// waits when there is no room on a disk that does not keep what was set aside.
+func (w *writer) block(b []byte, promise int64) error {
+	packed := w.packer.pack(b, w.seq)
+	size := w.to.size.Load()
+	for {
+		n, err := w.to.file.WriteAt(packed, size)
+		if err == nil {
+			break
+		}
+		if !isFull(err) {
+			return fmt.Errorf("writing %s at offset %d: %w", w.to.name, size+int64(n), err)
+		}
+		if !w.stuck.Swap(true) {
+			w.store.log.Error("binlog: the disk is full: answers wait for room, puts are answered OUT_OF_MEMORY", "shard", w.stream.shard, "err", err)
+		}
+		time.Sleep(retry)
+	}
+	w.stuck.Store(false)
+	w.seq++
+	w.to.size.Store(size + int64(len(packed)))
+	w.to.room.Add(promise - int64(len(packed)))
+	return nil
+}
+
+// roll goes on in the next segment. What is in the one before is on the disk
+// before anything is written to the new one, so that what a power failure
+// takes is always the end of the stream.
+func (w *writer) roll(next *segment) error {
+	old := w.to
+	record := appendNumber(make([]byte, blockHeader, 64), kindRoll, next.name.index)
+	if err := w.block(record, int64(len(record))); err != nil {
+		return err
+	}
+	if w.store.cfg.Sync != SyncNever {
+		if err := old.file.Sync(); err != nil {
+			return err
+		}
+	}
+	w.previous = old.name.index
+	if err := w.begin(next); err != nil {
+		return fmt.Errorf("beginning %s: %w", next.name, err)
+	}
+	return old.close()
+}
+
+// begin writes the header of a segment, which is written to from now on.
+func (w *writer) begin(seg *segment) error {
+	h := header{
+		segmentName: seg.name,
+		shards:      uint32(w.store.cfg.Shards),
+		previous:    w.previous,
+		oldest:      w.oldest.Load(),
+		first:       w.seq,
+		lastID:      w.store.highestID(),
+		created:     time.Now().UnixNano(),
+	}
+	if _, err := seg.file.WriteAt(h.encode(), 0); err != nil {
+		return err
+	}
+	seg.size.Store(segmentHeader)
+	w.current.Store(seg.name.index)
+	w.janitor.mu.Lock()
+	w.to = seg
+	w.stream.names = append(w.stream.names, seg.name)
+	w.janitor.mu.Unlock()
+	return nil
+}

@@ -1,0 +1,86 @@
+package router
+
+import (
+	"sync"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/shard"
+)
+
+// found is what a shard begins with: its log, and the jobs that are in it.
+type found struct {
+	log  *binlog.Log
+	jobs *shard.Recovery
+}
+
+// recover opens the binlog, if there is one, and reads it back.
+func (r *Router) recover(cfg Config) ([]found, error) {
+	all := make([]found, cfg.Shards)
+	if cfg.Binlog == nil {
+		return all, nil
+	}
+	b := *cfg.Binlog
+	b.Shards = cfg.Shards
+	b.LastID = r.directory.ids.Load
+	store, err := binlog.Open(b)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.recoverFrom(store, all); err != nil {
+		store.Close()
+		return nil, err
+	}
+	r.store = store
+	return all, nil
+}
+
+func (r *Router) recoverFrom(store *binlog.Store, all []found) error {
+	streams := make([]*shard.Recovery, store.Streams())
+	err := each(len(streams), func(i int) error {
+		streams[i] = shard.NewRecovery()
+		return streams[i].Replay(store, i)
+	})
+	if err != nil {
+		return err
+	}
+	r.directory.ids.Store(store.LastID())
+	logs, err := store.Begin()
+	if err != nil {
+		return err
+	}
+	for i := range all {
+		all[i].log = logs[i]
+		if store.Rearranged() {
+			all[i].jobs = shard.NewRecovery()
+		} else {
+			all[i].jobs = streams[i]
+		}
+	}
+	if store.Rearranged() {
+		for _, s := range streams {
+			s.Move(func(tube string) *shard.Recovery { return all[shardOf(tube, len(all))].jobs })
+		}
+		err = each(len(all), func(i int) error { return all[i].jobs.Write(all[i].log) })
+		if err != nil {
+			return err
+		}
+	}
+	return store.Commit()
+}
+
+// each calls f for each number below n, all at once, and returns one of the
+// errors if there are any.
+func each(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

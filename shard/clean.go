@@ -1,0 +1,165 @@
+package shard
+
+import (
+	"errors"
+
+	"github.com/sheafq/sheaf/binlog"
+)
+
+// Cleaning keeps the log small: no more than about half of it is records that
+// no longer matter, whatever jobs stay. It takes the oldest segment, has the
+// jobs that are still in it written again at the end, and drops it. (The oldest
+// and no other: then all that it says of jobs that are gone may be forgotten
+// with it, since whatever else was said of them is older.)
+//
+// A goroutine of its own reads the segment and tells the shard which jobs were
+// put in it, a few at a time, as a client that waits for each answer. So it
+// costs the shard no more than one more client would, and no memory a job.
+
+// cleanStep is about how many bytes of records the shard looks at in one go.
+const cleanStep = 128 << 10
+
+// cleaner is that goroutine.
+type cleaner struct {
+	shard  *Shard
+	client *Client
+	waiter *Waiter
+	next   chan uint64 // the segment to clean; room for one
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+func newCleaner(s *Shard) *cleaner {
+	w := NewWaiter()
+	return &cleaner{
+		shard: s, waiter: w, client: NewClient(w),
+		next: make(chan uint64, 1), quit: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// run is the life of the goroutine.
+func (c *cleaner) run() {
+	defer close(c.done)
+	for {
+		select {
+		case <-c.quit:
+			return
+		case segment := <-c.next:
+			err := c.shard.log.ReadPuts(segment, cleanStep, func(ids []uint64) error {
+				select {
+				case <-c.quit:
+					return errCleaning
+				default:
+				}
+				if c.ask(Request{Op: clean, N: segment, ids: ids}) != OK {
+					return errCleaning
+				}
+				return nil
+			})
+			if errors.Is(err, errCleaning) {
+				err = nil
+				segment = 0
+			}
+			c.ask(Request{Op: cleaned, N: segment})
+		}
+	}
+}
+
+var errCleaning = errors.New("cleaning was ended")
+
+// ask posts r and waits for its answer.
+func (c *cleaner) ask(r Request) Status {
+	r.Client = c.client
+	c.waiter.Begin(false)
+	c.waiter.Expect(1)
+	c.shard.Post([]*Request{&r})
+	for !c.waiter.Answered() {
+		c.waiter.Sleep()
+	}
+	return r.Status
+}
+
+// stop ends the goroutine, which may be in the middle of a segment.
+func (c *cleaner) stop() {
+	close(c.quit)
+	<-c.done
+}
+
+// tidy drops the oldest segments if nothing is in them, and has the oldest
+// cleaned if too much of the log is of no use.
+func (s *Shard) tidy() {
+	for len(s.segments) > 1 && s.segments[0].jobs == 0 {
+		s.sealed -= s.segments[0].bytes
+		s.segments = s.segments[1:]
+		s.appended(s.log.Drop(s.segments[0].index))
+	}
+	if s.cleaning || len(s.segments) == 1 {
+		return
+	}
+	bound := 2 * s.live
+	if s.log.Full() {
+		bound = s.live + s.live/4
+		if s.now < s.cleanAfter {
+			return
+		}
+	}
+	if s.sealed > bound {
+		s.cleaning = true
+		s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
+	}
+}
+
+// cleanSome writes those of some jobs again that are still in that segment.
+func (s *Shard) cleanSome(r *Request) {
+	if s.failed {
+		r.Status = Failed
+		return
+	}
+	size := int64(0)
+	for _, id := range r.ids {
+		if j := s.jobs[id]; j != nil && j.file == uint32(r.N) {
+			size += weight(j)
+		}
+	}
+	if !s.log.FitsCopy(size + size/2) {
+		r.Status = OutOfMemory
+		return
+	}
+	for _, id := range r.ids {
+		if j := s.jobs[id]; j != nil && j.file == uint32(r.N) {
+			s.move(j)
+		}
+	}
+}
+
+// move writes j again, to the end of the log.
+func (s *Shard) move(j *job) {
+	s.log.Migrated(1)
+	s.displace(j)
+	switch j.state {
+	case delayed:
+		s.logPut(j, binlog.Delayed, j.at)
+	case buried:
+		s.logPut(j, binlog.Buried, j.at)
+	default:
+		s.logPut(j, binlog.Ready, 0)
+	}
+}
+
+// endCleaning is called when all of segment r.N was read and told, or 0.
+func (s *Shard) endCleaning(r *Request) {
+	s.cleaning = false
+	if r.N == 0 {
+		s.cleanAfter = s.now + second/10
+		return
+	}
+	if s.failed || s.segments[0].index != r.N || s.segments[0].jobs == 0 {
+		return
+	}
+	// Some of it could not be read: find the jobs the long way.
+	for _, j := range s.jobs {
+		if j.file == uint32(r.N) {
+			s.move(j)
+		}
+	}
+}

@@ -1,0 +1,212 @@
+package shard
+
+import (
+	"sync"
+
+	"github.com/sheafq/sheaf/binlog"
+)
+
+// journal is the shard's side of its log: what it appends at each transition,
+// what waits for that, and how much of each segment is still needed. All of it
+// belongs to the shard's goroutine, but for what is handed over with a held.
+//
+// Appended is whatever has to be there after a crash. That a job is reserved is
+// forgotten then, so giving it back needs no record; nor does a delay that runs
+// out, or a touch.
+type journal struct {
+	log *binlog.Log // nil if there is none: then nothing else here is used
+	// failed is that the log has failed, as of the beginning of the batch.
+	failed bool
+	wall   int64 // Unix time at 0 of the shards' clock, in nanoseconds, as of this batch
+	held   *held // what waits for this batch
+	logged bool  // something was appended for the request that is being served
+	record binlog.Job
+
+	burials uint64 // how many there were, which is how the order of buried jobs is kept
+
+	segments segments // the last is being written
+	sealed   int64    // bytes in all but the last
+	live     int64    // bytes of them all that are needed
+	cleaning bool
+	cleaner  *cleaner
+	// cleanAfter is when cleaning may be tried again after it was given up for
+	// want of disk space, on the shards' clock.
+	cleanAfter int64
+}
+
+// held is what is told to clients only when a batch is in the log. The shard
+// fills it, the log's goroutine empties it.
+type held struct {
+	changed           []*Request // for which something was appended
+	answered, granted []*Waiter
+}
+
+var heldPool = sync.Pool{New: func() any { return new(held) }}
+
+// Release is binlog.Held's: the log calls it when the batch is safe, or never
+// will be.
+func (h *held) Release(err error) {
+	h.release(err)
+	heldPool.Put(h)
+}
+
+// release tells the clients, and leaves h empty.
+func (h *held) release(err error) {
+	for i, r := range h.changed {
+		if err != nil {
+			r.Status = Failed
+		}
+		h.changed[i] = nil
+	}
+	for i, w := range h.answered {
+		h.answered[i] = nil
+		w.answered()
+	}
+	for i, w := range h.granted {
+		if err != nil {
+			w.grant = Grant{Status: Failed, Shard: w.grant.Shard, Soonest: w.grant.Soonest}
+		}
+		h.granted[i] = nil
+		w.release()
+	}
+	h.changed, h.answered, h.granted = h.changed[:0], h.answered[:0], h.granted[:0]
+}
+
+// beginBatch looks where the log is and what time it is.
+func (s *Shard) beginBatch() {
+	s.now, s.wall = s.cfg.Clock.read()
+	if s.log == nil {
+		return
+	}
+	s.failed = s.log.Err() != nil
+	if index := s.log.Segment(); index != s.segments.last().index {
+		s.sealed += s.segments.last().bytes
+		s.segments.add(index)
+	}
+}
+
+// endBatch has the clients told what was answered in this batch, at once or
+// when the log has it.
+func (s *Shard) endBatch() {
+	if s.log != nil && !s.failed {
+		s.tidy()
+	}
+	switch h := s.held; {
+	case s.log == nil, s.log.Commit(h, len(s.jobs)):
+		h.release(nil)
+	default:
+		s.held = heldPool.Get().(*held)
+	}
+	for i, w := range s.told {
+		s.told[i] = nil
+		w.answered()
+	}
+	s.told = s.told[:0]
+}
+
+// answer has a client told that its chain is answered.
+func (s *Shard) answer(w *Waiter, op Op) {
+	// What is only between the engine and itself need not wait for the log:
+	// it is no news to a client before the command it belongs to is answered.
+	if s.log == nil || op > PauseTube && op != Take && op != clean {
+		s.told = append(s.told, w)
+		return
+	}
+	s.held.answered = append(s.held.answered, w)
+}
+
+// logPut appends j, all of it.
+func (s *Shard) logPut(j *job, state binlog.State, at int64) {
+	if s.log == nil {
+		return
+	}
+	r := &s.record
+	s.meta(&r.Meta, j, state, at)
+	r.TTR = j.ttr
+	r.Created = j.created + s.wall
+	r.Tube = j.tube.Name
+	r.Body = j.body[:len(j.body)-2]
+	s.appended(s.log.Put(r))
+	r.Body = nil
+	s.place(j)
+}
+
+// place notes that j is in the segment that is written.
+func (s *Shard) place(j *job) {
+	seg := s.segments.last()
+	j.file = uint32(seg.index)
+	seg.jobs++
+	s.live += weight(j)
+}
+
+// displace notes that j is no longer in the segment where it was.
+func (s *Shard) displace(j *job) {
+	s.live -= weight(j)
+	s.segments.of(j.file).jobs--
+}
+
+// logChange appends what j has become.
+func (s *Shard) logChange(j *job, state binlog.State, at int64) {
+	if s.log == nil || s.failed || !s.log.FitsChange() {
+		// On a disk that is full to the brim, counters are what gives way; what
+		// would change more has been refused.
+		return
+	}
+	var m binlog.Meta
+	s.meta(&m, j, state, at)
+	s.appended(s.log.Change(&m))
+}
+
+func (s *Shard) meta(m *binlog.Meta, j *job, state binlog.State, at int64) {
+	if state == binlog.Delayed {
+		at += s.wall
+	}
+	*m = binlog.Meta{
+		ID: j.id, State: state, Pri: j.pri, Delay: j.delay, At: at,
+		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
+	}
+}
+
+func (s *Shard) logDelete(j *job) {
+	if s.log == nil {
+		return
+	}
+	s.displace(j)
+	if !s.failed {
+		s.appended(s.log.Delete(j.id))
+	}
+}
+
+func (s *Shard) appended(bytes int) {
+	s.segments.last().bytes += int64(bytes)
+	s.logged = true
+}
+
+// weight is about how many bytes j takes in the log.
+func weight(j *job) int64 { return 24 + int64(len(j.tube.Name)+len(j.body)) }
+
+// refused tells whether a change cannot be made because it would not get into
+// the log, and answers r.
+func (s *Shard) refused(r *Request) bool {
+	switch {
+	case s.log == nil:
+		return false
+	case s.failed:
+		r.Status = Failed
+	case !s.log.FitsChange():
+		r.Status = OutOfMemory
+	default:
+		return false
+	}
+	return true
+}
+
+// logFailed ends the waits of those who wait for jobs that will not come.
+func (s *Shard) logFailure() {
+	s.failed = true
+	for _, t := range s.tubes {
+		for w := t.waiters.head; w != nil; w = t.waiters.head {
+			s.endWait(w.client, Failed)
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package shard
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/sheafq/sheaf/binlog"
+)
+
+// Recovery is jobs on their way from the log to a shard that is about to start.
+// It is a binlog.Sink. It belongs to one goroutine at a time. Times in its jobs
+// are Unix time.
+type Recovery struct {
+	jobs map[uint64]*job
+	// list holds them in the order in which they were found first, which is
+	// about that of their ids, so that the heaps are built fast.
+	list jobList
+	// tubes become those of the shard when they have jobs.
+	tubes map[string]*Tube
+	// segments of the log that the jobs are in. Their bytes are known when all
+	// is read.
+	segments segments
+	burials  uint64
+}
+
+// NewRecovery returns one without jobs.
+func NewRecovery() *Recovery {
+	return &Recovery{jobs: make(map[uint64]*job), tubes: make(map[string]*Tube)}
+}
+
+// Replay reads in stream i of the log.
+func (r *Recovery) Replay(store *binlog.Store, i int) error {
+	read, err := store.Replay(i, r)
+	with := r.segments
+	r.segments = nil
+	for _, seg := range read {
+		// Some have no jobs in them.
+		s := segment{index: seg.Index, bytes: seg.Bytes}
+		if len(with) > 0 && with[0].index == seg.Index {
+			s.jobs, with = with[0].jobs, with[1:]
+		}
+		r.segments = append(r.segments, s)
+	}
+	return err
+}
+
+// Put is binlog.Sink's.
+func (r *Recovery) Put(b *binlog.Job, segment uint64) {
+	j := r.jobs[b.ID]
+	if j == nil {
+		j = new(job)
+		r.jobs[b.ID] = j
+		r.list.append(j)
+	} else {
+		r.segments.of(j.file).jobs--
+	}
+	r.segments.add(segment)
+	j.file = uint32(segment)
+	r.segments.of(j.file).jobs++
+	if n := len(b.Body); len(j.body) != n+2 || !bytes.Equal(j.body[:n], b.Body) {
+		j.body = append(append(make([]byte, 0, n+2), b.Body...), '\r', '\n')
+	}
+	j.id, j.ttr, j.created = b.ID, max(b.TTR, 1), b.Created
+	if j.tube == nil || j.tube.Name != b.Tube {
+		j.tube = r.tube(b.Tube)
+	}
+	r.set(j, &b.Meta)
+}
+
+func (r *Recovery) tube(name string) *Tube {
+	t := r.tubes[name]
+	if t == nil {
+		t = newTube(name)
+		r.tubes[name] = t
+	}
+	return t
+}
+
+// Change is binlog.Sink's.
+func (r *Recovery) Change(m *binlog.Meta) {
+	if j := r.jobs[m.ID]; j != nil {
+		r.set(j, m)
+	}
+}
+
+func (r *Recovery) set(j *job, m *binlog.Meta) {
+	j.state = [...]state{binlog.Ready: ready, binlog.Delayed: delayed, binlog.Buried: buried}[m.State]
+	if m.State == binlog.Buried {
+		r.burials = max(r.burials, uint64(m.At))
+	}
+	j.at, j.pri, j.delay = m.At, m.Pri, m.Delay
+	j.reserves, j.timeouts, j.releases, j.buries, j.kicks = m.Reserves, m.Timeouts, m.Releases, m.Buries, m.Kicks
+}
+
+// Delete is binlog.Sink's.
+func (r *Recovery) Delete(id uint64) {
+	if j := r.jobs[id]; j != nil {
+		r.segments.of(j.file).jobs--
+		delete(r.jobs, id)
+		r.list.remove(j)
+	}
+}
+
+// Drop is binlog.Sink's. A job that is still in one of the segments was deleted
+// in one that is gone already.
+func (r *Recovery) Drop(segment uint64) {
+	stale := 0
+	for _, seg := range r.segments {
+		if seg.index < segment {
+			stale += seg.jobs
+		}
+	}
+	for j := r.list.head; stale > 0 && j != nil; {
+		next := j.next
+		if j.file < uint32(segment) {
+			r.Delete(j.id)
+			stale--
+		}
+		j = next
+	}
+}
+
+// Move gives each job to the Recovery that to names for its tube. Of a job that
+// is there already, the one that is moved counts.
+func (r *Recovery) Move(to func(tube string) *Recovery) {
+	for j := r.list.head; j != nil; j = r.list.head {
+		r.list.remove(j)
+		t := to(j.tube.Name)
+		t.segments.add(0)
+		t.Delete(j.id)
+		j.tube = t.tube(j.tube.Name)
+		j.file = 0
+		t.segments.of(0).jobs++
+		t.jobs[j.id] = j
+		t.list.append(j)
+		t.burials = max(t.burials, r.burials)
+	}
+	*r = Recovery{}
+}
+
+// Write writes all jobs to the log of the shard that they are for, and syncs it.
+func (r *Recovery) Write(log *binlog.Log) error {
+	r.segments = nil
+	size := 0
+	for j := r.list.head; j != nil; j = j.next {
+		if size == 0 {
+			r.segments.add(log.Segment())
+		}
+		if !log.FitsPut(binlog.MostPut(len(j.tube.Name), len(j.body))) {
+			return fmt.Errorf("the disk is too full to write all %d jobs of the directory again for this number of shards", len(r.jobs))
+		}
+		n := log.Put(&binlog.Job{
+			Meta: binlog.Meta{
+				ID: j.id, State: [...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state],
+				Pri: j.pri, Delay: j.delay, At: j.at,
+				Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
+			},
+			TTR: j.ttr, Created: j.created, Tube: j.tube.Name, Body: j.body[:len(j.body)-2],
+		})
+		seg := r.segments.last()
+		seg.jobs++
+		seg.bytes += int64(n)
+		j.file = uint32(seg.index)
+		if size += n; size >= 1<<20 {
+			if err := log.Flush(); err != nil {
+				return err
+			}
+			size = 0
+		}
+	}
+	return log.Flush()
+}
+
+// begin puts the jobs of the log in their places, before the shard runs.
+func (s *Shard) begin() {
+	if s.log == nil {
+		return
+	}
+	s.now, s.wall = s.cfg.Clock.read()
+	if r := s.cfg.Recovery; r != nil {
+		s.adopt(r)
+		s.cfg.Recovery = nil
+	}
+	s.segments.add(s.log.Segment())
+	for i := range s.segments[:len(s.segments)-1] {
+		s.sealed += s.segments[i].bytes
+	}
+	s.log.OnFailure(func() { s.Send(&Request{Op: failure}) })
+	s.cleaner = newCleaner(s)
+	go s.cleaner.run()
+}
+
+func (s *Shard) adopt(r *Recovery) {
+	s.jobs, s.segments, s.burials = r.jobs, r.segments, r.burials
+	var graves []*job
+	for j := r.list.head; j != nil; j = r.list.head {
+		r.list.remove(j)
+		t := j.tube
+		if t.jobs == 0 {
+			s.addTube(t)
+		}
+		t.jobs++
+		j.created -= s.wall
+		s.cfg.Directory.Enter(j.id, s.cfg.Index)
+		s.memory.charge(footprint(j.body))
+		s.live += weight(j)
+		switch at := j.at - s.wall; {
+		case j.state == buried:
+			graves = append(graves, j)
+		case j.state == delayed && at > s.now:
+			j.at = at
+			s.deadlines++
+			t.delayed.push(key{uint64(at), s.deadlines}, j)
+			s.delayed++
+			s.schedule(&t.due, at)
+		default:
+			s.makeReady(j)
+		}
+	}
+	slices.SortFunc(graves, func(a, b *job) int { return cmp.Compare(a.at, b.at) })
+	for _, j := range graves {
+		j.tube.buried.append(j)
+		s.buried++
+	}
+}
