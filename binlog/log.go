@@ -39,6 +39,8 @@ type Log struct {
 	queue   []*group // committed, not yet taken by the writer; under mu
 	free    []*group // to be used again; under mu
 	busy    bool     // the writer has taken something and not released it; under mu
+	queued  int      // records in queue; under mu
+	enough  int      // records that the writer waits for; 0 if it does not; under mu
 	closing bool     // under mu
 	next    *segment // made ready to be the next one to write to; under mu
 	// wake has room for one token for the writer.
@@ -105,7 +107,7 @@ func newGroup() *group { return &group{buf: make([]byte, blockHeader, 4096)} }
 // newLog begins a segment behind what the stream has, and starts the log.
 func newLog(st *Store, t *stream) (*Log, error) {
 	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), done: make(chan struct{})}
-	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}}
+	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}, timer: time.NewTimer(time.Hour)}
 	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	seg, err := l.create()
 	if err != nil {
@@ -351,13 +353,17 @@ func (l *Log) Commit(held Held, live int) bool {
 		last.promise += g.promise
 		last.drop = max(last.drop, g.drop)
 		last.held = append(last.held, held)
+		enough := l.queue1(g.records)
 		l.mu.Unlock()
 		g.reset()
+		if enough {
+			poke(l.wake)
+		}
 		return false
 	}
 	g.held = append(g.held, held)
 	l.queue = append(l.queue, g)
-	idle := !l.busy
+	enough := l.queue1(g.records) || !l.busy
 	l.busy = true
 	if n := len(l.free); n > 0 {
 		l.batch, l.free = l.free[n-1], l.free[:n-1]
@@ -365,10 +371,18 @@ func (l *Log) Commit(held Held, live int) bool {
 		l.batch = newGroup()
 	}
 	l.mu.Unlock()
-	if idle {
+	if enough {
 		poke(l.wake)
 	}
 	return false
+}
+
+// queue1 counts records in the queue, and tells whether they are now what the
+// writer waits for. The caller holds mu.
+func (l *Log) queue1(records int) bool {
+	before := l.queued
+	l.queued += records
+	return before < l.enough && l.queued >= l.enough
 }
 
 // takes tells whether batch b may be added to g.

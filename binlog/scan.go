@@ -115,28 +115,33 @@ func (s *scanner) peek(at int64, n int) []byte {
 // aside, or a block that was being written when the power failed; or, which it
 // reports as false, something else.
 func (s *scanner) tail() (torn bool) {
-	from, end := s.pos, s.size
-	// The last byte that is not zero.
-	last := int64(-1)
-	hole := false // a sector of zeros before something else
-	quiet := int64(0)
-	for at := from; at < end; {
+	end := s.pos // of what is not zero
+	hole := false
+	zeros := 0 // sectors, or parts of one, since then
+	for at := s.pos; at < s.size; {
 		b := s.peek(at, sector-int(at%sector))
 		if len(b) == 0 {
 			return false // out of reach
 		}
-		if trimmed := bytes.TrimRight(b, "\x00"); len(trimmed) > 0 {
-			hole = hole || quiet > 0
-			last = at + int64(len(trimmed)) - 1
+		if something := bytes.TrimRight(b, "\x00"); len(something) > 0 {
+			hole = hole || zeros > 0
+			zeros = 0
+			end = at + int64(len(something))
 		} else if len(b) >= 8 {
-			quiet++
+			zeros++
 		}
 		at += int64(len(b))
 	}
-	if last < 0 || hole || end-from < blockHeader || last < end-4 {
+	switch k, ok := decodeBlock(s.peekHeader(s.pos)); {
+	case hole, end-s.pos < blockHeader:
 		return true
+	case ok:
+		return s.pos+blockHeader+int64(k.stored) > end
 	}
-	// A block that was cut off by the end of the file.
-	k, ok := decodeBlock(s.peek(from, blockHeader))
-	return ok && from+blockHeader+int64(k.stored) > end
+	return false
+}
+
+// peekHeader returns as much as a header, with zeros behind the end.
+func (s *scanner) peekHeader(at int64) []byte {
+	return append(make([]byte, 0, blockHeader), s.peek(at, blockHeader)...)[:blockHeader]
 }

@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"fmt"
+	"runtime"
 	"time"
 )
 
@@ -13,6 +14,12 @@ type writer struct {
 	seq      uint64   // of the next block
 	to       *segment // that is written to; under janitor.mu, which the writer need not take to read it
 	previous uint64   // segment
+	end      int64    // of the file that is written to
+
+	// For gather.
+	syncTime      time.Duration // that a sync takes, about
+	timer         *time.Timer
+	rest, backoff int // how many times not to wait, now and the last time
 }
 
 // run is the life of the goroutine.
@@ -20,6 +27,7 @@ func (w *writer) run() {
 	defer close(w.done)
 	var taken []*group
 	for {
+		w.gather()
 		w.mu.Lock()
 		for i, g := range taken {
 			g.reset()
@@ -29,6 +37,7 @@ func (w *writer) run() {
 			taken[i] = nil
 		}
 		taken, w.queue = w.queue, taken[:0]
+		w.queued = 0
 		closing := w.closing
 		w.busy = len(taken) > 0
 		w.mu.Unlock()
@@ -42,6 +51,37 @@ func (w *writer) run() {
 		for _, g := range taken {
 			w.group(g)
 		}
+	}
+}
+
+// gather lets others run first when each answer costs a sync, so that more share
+// the next one: as long as more comes, there is work that can go on meanwhile,
+// and a sync that begins with the first of it has the rest wait for it and for
+// their own.
+func (w *writer) gather() {
+	if w.store.cfg.Sync != 0 {
+		return
+	}
+	idle := 0
+	for last, start := -1, time.Now(); ; {
+		w.mu.Lock()
+		queued, closing := w.queued, w.closing
+		w.mu.Unlock()
+		if closing || queued == 0 {
+			return
+		}
+		if queued == last {
+			if idle++; idle == 2 {
+				return
+			}
+		} else {
+			idle = 0
+		}
+		last = queued
+		if time.Since(start) > time.Millisecond {
+			return
+		}
+		runtime.Gosched()
 	}
 }
 
@@ -72,9 +112,11 @@ func (w *writer) write(g *group) error {
 		return err
 	}
 	if w.store.cfg.Sync == 0 {
+		start := time.Now()
 		if err := w.to.file.Sync(); err != nil {
 			return err
 		}
+		w.syncTime += (time.Since(start) - w.syncTime) / 8
 	} else {
 		w.janitor.dirty()
 	}
@@ -87,6 +129,14 @@ func (w *writer) write(g *group) error {
 func (w *writer) block(b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq)
 	size := w.to.size.Load()
+	if end := size + int64(len(packed)); end > w.end {
+		// A sync that finds the end of the file moved has to write that, too. So it
+		// moves seldom, and zeros lie behind the last block.
+		w.end = end + w.step()
+		if err := w.to.file.Truncate(w.end); err != nil {
+			return fmt.Errorf("writing %s at offset %d: %w", w.to.name, size, err)
+		}
+	}
 	for {
 		n, err := w.to.file.WriteAt(packed, size)
 		if err == nil {
@@ -143,6 +193,7 @@ func (w *writer) begin(seg *segment) error {
 		return err
 	}
 	seg.size.Store(segmentHeader)
+	w.end = segmentHeader
 	w.current.Store(seg.name.index)
 	w.janitor.mu.Lock()
 	w.to = seg
