@@ -342,8 +342,8 @@ func (st *Store) begin() ([]*Log, error) {
 	return st.logs, st.fs.SyncDir(st.cfg.Dir)
 }
 
-// trim gives back the space that a crashed server had set aside, and removes
-// what it had not begun.
+// trim gives back the space that a crashed server had set aside, cuts off a torn
+// block, and removes what it had not begun.
 func (st *Store) trim(t *stream) error {
 	for _, n := range t.unbegun {
 		if err := st.remove(n.String()); err != nil {
@@ -359,9 +359,12 @@ func (st *Store) trim(t *stream) error {
 		return err
 	}
 	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return err
+	size := t.end
+	if !t.torn {
+		// Whatever it is, it stays for somebody to look at.
+		if size, err = f.Size(); err != nil {
+			return err
+		}
 	}
 	return f.Truncate(size)
 }

@@ -39,7 +39,8 @@ type stream struct {
 	last     uint64        // sequence number of the last block
 	lastID   uint64        // the highest job id
 	oldest   uint64        // the oldest segment that is needed
-	end      int64         // of the last block in the last segment
+	end      int64         // of the last block in the last segment that was begun
+	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
 }
 
@@ -71,7 +72,6 @@ type replayer struct {
 	next     uint64 // the sequence number that comes next; 0 if not known
 	rolled   uint64 // the segment in which the stream goes on, as last said
 	before   segmentName
-	torn     bool // how the segment before ends
 }
 
 func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
