@@ -37,7 +37,7 @@ func ParseCompression(name string) (Compression, error) {
 // The header of a block; the package comment draws it. Numbers are
 // little-endian.
 const (
-	blockMagic  = 0x6673ee5b
+	blockMagic  = 0x6673ee5b // 5b ee 73 66
 	blockHeader = 32
 	// maxPlain is the largest size before compression of a block that is
 	// compressed, so that reading one never takes more memory.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"runtime/debug"
 	"sync"
 
 	"github.com/sheafq/sheaf/binlog"
@@ -34,7 +35,16 @@ func (r *Router) recover(cfg Config) ([]found, error) {
 	return all, nil
 }
 
+// recoveryGC is the garbage collector's percentage during recovery.
+const recoveryGC = 400
+
 func (r *Router) recoverFrom(store *binlog.Store, all []found) error {
+	// What is allocated now stays, nearly all of it, so looking for garbage as
+	// often as usual would find none.
+	if usual := debug.SetGCPercent(-1); usual >= 0 {
+		debug.SetGCPercent(max(usual, recoveryGC))
+		defer debug.SetGCPercent(usual)
+	}
 	streams := make([]*shard.Recovery, store.Streams())
 	err := each(len(streams), func(i int) error {
 		streams[i] = shard.NewRecovery()

@@ -23,6 +23,7 @@ type Recovery struct {
 	// is read.
 	segments segments
 	burials  uint64
+	highest  uint64 // job id that was found: a higher one need not be looked for
 }
 
 // NewRecovery returns one without jobs.
@@ -48,7 +49,12 @@ func (r *Recovery) Replay(store *binlog.Store, i int) error {
 
 // Put is binlog.Sink's.
 func (r *Recovery) Put(b *binlog.Job, segment uint64) {
-	j := r.jobs[b.ID]
+	var j *job
+	if b.ID > r.highest {
+		r.highest = b.ID
+	} else {
+		j = r.jobs[b.ID]
+	}
 	if j == nil {
 		j = new(job)
 		r.jobs[b.ID] = j
@@ -136,6 +142,7 @@ func (r *Recovery) Move(to func(tube string) *Recovery) {
 		t.jobs[j.id] = j
 		t.list.append(j)
 		t.burials = max(t.burials, r.burials)
+		t.highest = max(t.highest, j.id)
 	}
 	*r = Recovery{}
 }

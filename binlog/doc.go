@@ -1,0 +1,104 @@
+// Package binlog keeps jobs on disk: one stream of records for each shard, in
+// segments, in one directory.
+//
+// # What is promised
+//
+//   - What waits for a batch (Held) is released when the batch and all before it
+//     are written with write(2), and with Config.Sync 0 when they are synced. A
+//     killed process loses nothing that it has answered; with Sync 0 neither
+//     does a machine that loses its power; otherwise at most what was answered
+//     in the last Config.Sync.
+//   - Reading back gives each job as it was last changed, in every field.
+//   - A block is whole or ignored. What is damaged is reported with file and
+//     offset, the rest is read, and nothing is served whose checksum is wrong. A
+//     block at the end that was cut off in the middle is no damage: nobody was
+//     told of it.
+//   - A full disk keeps puts out, and nothing else: space for the rest is set
+//     aside before it is needed. A failed write or sync is final: the log says
+//     no more (Log.Err), whatever the next sync would say.
+//   - Before Store.Begin nothing in the directory is changed but its lock.
+//
+// What is assumed of the disk: that a sync makes durable what was written
+// before it; that a rename is either done or not; that what was set aside can
+// be written (where that is not so, a full disk makes answers wait); and that
+// sectors of 512 bytes are the least that is written or not.
+//
+// # How a batch gets there
+//
+//	shard ──Put, Change, Delete──▶ batch ──Commit──▶ queue ──▶ writer ──▶ file
+//	                                                             │ Release
+//	clients ◀── the shard's answers, in the order of commits ◀──┘
+//
+// The shard's goroutine appends to a buffer and never waits for the disk. The
+// writer takes all that was committed while it was busy as one block, writes
+// and maybe syncs it, and releases what waits: so the slower the disk, the more
+// answers share a sync. The janitor, a third goroutine, syncs from time to time
+// (Config.Sync above 0), makes the next segment ready, sets space aside and
+// removes segments. Each shard has such a log, and they sync side by side.
+//
+// # Cleaning
+//
+// The shard knows how many of its jobs are in which segment. When records that
+// no longer matter are more than about half of its log it has the oldest
+// segment read (Log.ReadPuts), puts the jobs that are still in it once more, at
+// the end, and drops it (Log.Drop). Only ever the oldest: what it says of jobs
+// that are gone may then be forgotten with it. So a directory holds at most
+// about twice what its jobs take, and two segments a shard: the one that is
+// written and the space set aside.
+//
+// # The directory
+//
+//	lock                    locked while a server has the directory, as beanstalkd does it
+//	manifest                which epoch counts, and how many streams it has; see manifest
+//	segment.E.S.00000017    segment 17, of shard S in epoch E
+//	beanstalkd/             its own files, after their import
+//
+// Segments are numbered from 1 over all shards, and no number is used again. A
+// new epoch begins when a directory is opened for another number of shards, or
+// with files of beanstalkd's in it: all jobs are written to segments of that
+// epoch, and when they are synced the manifest is replaced. Until then the old
+// epoch counts, from then on the new one, and what is left of the other is
+// removed by the next start.
+//
+// # The format, version 1
+//
+// Numbers are little-endian, or varints as in package encoding/binary. Sums are
+// CRC-32C. A segment is a header, blocks, and zeros to its end.
+//
+//	header of a segment         header of a block
+//	 0  8  "sheaflog"            0  4  5b ee 73 66
+//	 8  4  version, 1            4  4  sum of bytes 8 to 32
+//	12  4  sum of 8‥12, 16‥80    8  4  length of what follows the header
+//	16  8  number of segment    12  4  the same before compression
+//	24  4  epoch                16  8  number of block
+//	28  4  shard                24  4  sum of what follows the header
+//	32  4  shards               28  4  compression: 0 none, 1 s2, 2 zstd
+//	36  4  0                    32     records
+//	40  8  segment before it, 0 for none
+//	48  8  oldest segment that is needed
+//	56  8  number of its first block
+//	64  8  highest job id before it
+//	72  8  when it was begun, Unix time in ns
+//	80     blocks
+//
+// Blocks of a stream are numbered without gaps, over all of its segments, so
+// that one that is missing is missed. A block of more than 8 MiB before
+// compression is not compressed. A record is a byte that says what it is, and
+// fields:
+//
+//	bits 0‥3  kind        4‥5  state: 0 ready, 1 delayed, 2 buried        6  with counters
+//
+//	1 put     id pri delay [at] [reserves timeouts releases buries kicks] ttr created tube body
+//	2 change  id pri delay [at] [reserves timeouts releases buries kicks]
+//	3 delete  id
+//	4 drop    number of the oldest segment that is needed from now on
+//	5 roll    number of the segment in which the stream goes on
+//
+// All are varints but: at, 8 bytes, if the job is not ready: the Unix time in
+// ns when its delay ends, or its place among buried jobs; created, 8 bytes,
+// Unix time in ns; tube, a byte for its length, and its name; body, its length
+// as a varint, and its bytes without the CRLF. Delay and ttr are seconds. A put
+// of a job that is known already is a copy made by cleaning, and counts.
+// Reserved jobs are ready. A record tells all that may change, so that it makes
+// up for any that were lost before it.
+package binlog
