@@ -11,7 +11,7 @@ FUZZTIME ?= 30s
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: run build install test can-race bench fuzz lint clean
+.PHONY: run build install test test-crash can-race bench fuzz lint clean
 
 run: build ## build and serve on port 11300
 	./bin/sheafd $(ARGS)
@@ -31,6 +31,11 @@ install: build ## install the server and its systemd units
 test: can-race ## run all tests
 	$(GO) test -race -timeout 15m ./...
 	$(GO) test -run 'Alloc|Cost' ./...
+
+# Each round loads a server with all that changes jobs, kills it, and looks what
+# the next one has.
+test-crash: ## kill the server 100 times
+	$(GO) test ./cmd/sheafd -run '^TestCrash$$' -crash.rounds 100 -timeout 60m -v
 
 # The race detector is C. go test says less plainly what is missing.
 can-race:

@@ -1,15 +1,22 @@
 // Command sheafd is a work-queue server: a drop-in beanstalkd that uses every
 // core of the machine. Any beanstalkd client works with it unchanged.
 //
-//	sheafd [-l ADDR] [-p PORT] [-u USER] [-z SIZE] [OPTIONS]
+//	sheafd [-l ADDR] [-p PORT] [-u USER] [-z SIZE] [-b DIR] [OPTIONS]
+//	sheafd binlog dump DIR
 //
 // It takes beanstalkd's flags with their meaning, in getopt's forms (-p11300,
 // -p 11300, -VV), and the same in long form; sheafd --help lists them all.
 // Numbers are decimal. A size may have a suffix, 512K or 2GiB, in powers of
 // 1024. As beanstalkd does, it cuts a -z that is too large down to the largest
-// there is, and takes -c and -n, both with a warning. -b, -f, -F and -s belong
-// to the binlog, which is not there yet: with any of them sheafd does not
-// start, as jobs would be lost that somebody relies on to be kept.
+// there is, and takes -c and -n, both with a warning.
+//
+// # Binlog
+//
+// With -b jobs are kept in a directory, see package binlog. It is opened, as the
+// user of -u, when the sockets are bound and before anything is accepted:
+// clients that connect meanwhile wait. If it cannot be used sheafd says why in
+// one line and exits with status 1; nothing in it is changed then. "binlog dump"
+// prints what is in a directory, a record a line, also while a server uses it.
 //
 // # Sockets
 //
