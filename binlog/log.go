@@ -102,6 +102,11 @@ type group struct {
 // maxGroup is the size in bytes from which on a group takes no further batch.
 const maxGroup = 1 << 20
 
+// maxBatch is the size in bytes from which on what was appended goes to the
+// queue before its batch ends. So blocks stay small enough to be compressed, but
+// for a larger job, which is in one by itself.
+const maxBatch = 4 << 20
+
 func newGroup() *group { return &group{buf: make([]byte, blockHeader, 4096)} }
 
 // newLog begins a segment behind what the stream has, and starts the log.
@@ -178,7 +183,10 @@ func (s *segment) allocate(n int64) error {
 // reserve is how many bytes puts leave alone: for changes of the jobs that are
 // there, for their deletes, and for cleaning, which has to write before it can
 // give back.
-func (l *Log) reserve() int64 { return l.store.segment + l.owed.Load() }
+func (l *Log) reserve() int64 { return min(l.store.segment, maxReserve) + l.owed.Load() }
+
+// maxReserve bounds what is set aside, in bytes, where segments are large.
+const maxReserve = 256 << 20
 
 // step is how many bytes are set aside at a time.
 func (l *Log) step() int64 { return max(l.store.segment/8, minSegment) }
@@ -292,6 +300,9 @@ func (l *Log) noRoom(err error) {
 
 // Put appends a job, all of it, and returns how many bytes that took.
 func (l *Log) Put(j *Job) int {
+	if l.batch.records > 0 && len(l.batch.buf)+len(j.Body) > maxBatch {
+		l.Commit(nil, int(l.owed.Load()/owedDelete))
+	}
 	n := len(l.batch.buf)
 	l.batch.buf = appendPut(l.batch.buf, j)
 	l.batch.records++
@@ -327,7 +338,7 @@ func (l *Log) number(k kind, v uint64) int {
 // Migrated counts jobs that cleaning has put again.
 func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
 
-// Commit ends a batch, which has held wait for it; live is how many jobs there
+// Commit ends a batch, which has held wait for it, if it is not nil; live is how many jobs there
 // are now. It reports true if nothing is to be waited for: the batch is empty
 // and all before it are safe. Then held is not called.
 func (l *Log) Commit(held Held, live int) bool {
@@ -352,7 +363,7 @@ func (l *Log) Commit(held Held, live int) bool {
 		last.records += g.records
 		last.promise += g.promise
 		last.drop = max(last.drop, g.drop)
-		last.held = append(last.held, held)
+		last.wait(held)
 		enough := l.queue1(g.records)
 		l.mu.Unlock()
 		g.reset()
@@ -361,7 +372,7 @@ func (l *Log) Commit(held Held, live int) bool {
 		}
 		return false
 	}
-	g.held = append(g.held, held)
+	g.wait(held)
 	l.queue = append(l.queue, g)
 	enough := l.queue1(g.records) || !l.busy
 	l.busy = true
@@ -383,6 +394,12 @@ func (l *Log) queue1(records int) bool {
 	before := l.queued
 	l.queued += records
 	return before < l.enough && l.queued >= l.enough
+}
+
+func (g *group) wait(h Held) {
+	if h != nil {
+		g.held = append(g.held, h)
+	}
 }
 
 // takes tells whether batch b may be added to g.

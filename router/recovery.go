@@ -3,6 +3,7 @@ package router
 import (
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/sheafq/sheaf/binlog"
 	"github.com/sheafq/sheaf/shard"
@@ -27,7 +28,7 @@ func (r *Router) recover(cfg Config) ([]found, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.recoverFrom(store, all); err != nil {
+	if err := r.recoverFrom(store, &b, all); err != nil {
 		store.Close()
 		return nil, err
 	}
@@ -38,7 +39,8 @@ func (r *Router) recover(cfg Config) ([]found, error) {
 // recoveryGC is the garbage collector's percentage during recovery.
 const recoveryGC = 400
 
-func (r *Router) recoverFrom(store *binlog.Store, all []found) error {
+func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []found) error {
+	start := time.Now()
 	// What is allocated now stays, nearly all of it, so looking for garbage as
 	// often as usual would find none.
 	if usual := debug.SetGCPercent(-1); usual >= 0 {
@@ -54,6 +56,14 @@ func (r *Router) recoverFrom(store *binlog.Store, all []found) error {
 		return err
 	}
 	r.directory.ids.Store(store.LastID())
+	jobs := 0
+	for _, s := range streams {
+		jobs += s.Jobs()
+	}
+	if cfg.Log != nil {
+		cfg.Log.Info("binlog: read back", "dir", cfg.Dir, "jobs", jobs, "streams", len(streams),
+			"last-id", store.LastID(), "took", time.Since(start).Round(time.Millisecond))
+	}
 	logs, err := store.Begin()
 	if err != nil {
 		return err

@@ -47,6 +47,9 @@ func (r *Recovery) Replay(store *binlog.Store, i int) error {
 	return err
 }
 
+// Jobs returns how many there are.
+func (r *Recovery) Jobs() int { return len(r.jobs) }
+
 // Put is binlog.Sink's.
 func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	var j *job
