@@ -364,7 +364,7 @@ func (l *Log) Commit(held Held, live int) bool {
 		last.promise += g.promise
 		last.drop = max(last.drop, g.drop)
 		last.wait(held)
-		enough := l.queue1(g.records)
+		enough := l.count(g.records)
 		l.mu.Unlock()
 		g.reset()
 		if enough {
@@ -374,7 +374,7 @@ func (l *Log) Commit(held Held, live int) bool {
 	}
 	g.wait(held)
 	l.queue = append(l.queue, g)
-	enough := l.queue1(g.records) || !l.busy
+	enough := l.count(g.records) || !l.busy
 	l.busy = true
 	if n := len(l.free); n > 0 {
 		l.batch, l.free = l.free[n-1], l.free[:n-1]
@@ -388,9 +388,9 @@ func (l *Log) Commit(held Held, live int) bool {
 	return false
 }
 
-// queue1 counts records in the queue, and tells whether they are now what the
+// count counts records in the queue, and tells whether they are now what the
 // writer waits for. The caller holds mu.
-func (l *Log) queue1(records int) bool {
+func (l *Log) count(records int) bool {
 	before := l.queued
 	l.queued += records
 	return before < l.enough && l.queued >= l.enough

@@ -2,7 +2,6 @@ package binlog
 
 import (
 	"fmt"
-	"runtime"
 	"time"
 )
 
@@ -27,7 +26,7 @@ func (w *writer) run() {
 	defer close(w.done)
 	var taken []*group
 	for {
-		w.gather()
+		w.gather(taken)
 		w.mu.Lock()
 		for i, g := range taken {
 			g.reset()
@@ -54,34 +53,54 @@ func (w *writer) run() {
 	}
 }
 
-// gather lets others run first when each answer costs a sync, so that more share
-// the next one: as long as more comes, there is work that can go on meanwhile,
-// and a sync that begins with the first of it has the rest wait for it and for
-// their own.
-func (w *writer) gather() {
-	if w.store.cfg.Sync != 0 {
+// gatherMost is how long gather waits at most.
+const gatherMost = 2 * time.Millisecond
+
+// gather waits for a moment, when each answer costs a sync, so that more share
+// the next one. Clients that were just answered tend to come back at once, and
+// a sync that begins with the first of them has all others wait for it and for
+// their own. So it waits until about as many records are there as the last sync
+// wrote and had come meanwhile, for some times as long as a sync takes: they
+// have to be run, too. If fewer come it was a bad guess, and it is not made
+// again for a while.
+func (w *writer) gather(released []*group) {
+	if w.store.cfg.Sync != 0 || len(released) == 0 {
 		return
 	}
-	idle := 0
-	for last, start := -1, time.Now(); ; {
-		w.mu.Lock()
-		queued, closing := w.queued, w.closing
-		w.mu.Unlock()
-		if closing || queued == 0 {
-			return
-		}
-		if queued == last {
-			if idle++; idle == 2 {
-				return
-			}
-		} else {
-			idle = 0
-		}
-		last = queued
-		if time.Since(start) > time.Millisecond {
-			return
-		}
-		runtime.Gosched()
+	if w.rest > 0 {
+		w.rest--
+		return
+	}
+	expected := 0
+	for _, g := range released {
+		expected += g.records
+	}
+	w.mu.Lock()
+	expected = (expected + w.queued) * 7 / 8
+	short := w.queued < expected && !w.closing
+	if short {
+		w.enough = expected
+	}
+	w.mu.Unlock()
+	if !short {
+		return
+	}
+	w.timer.Reset(min(8*w.syncTime, gatherMost))
+	late := false
+	select {
+	case <-w.wake:
+	case <-w.timer.C:
+		late = true
+	}
+	w.timer.Stop()
+	w.mu.Lock()
+	w.enough = 0
+	w.mu.Unlock()
+	if late {
+		w.rest = min(2*w.backoff+1, 64)
+		w.backoff = w.rest
+	} else {
+		w.backoff = 0
 	}
 }
 
