@@ -22,6 +22,7 @@ type janitor struct {
 
 	synced time.Time // when it was last done; under mu
 	tried  time.Time // when there was no room; the goroutine's own
+	newest uint64    // segment that was made ready; the goroutine's own
 }
 
 // dirty says that something was written that is to be synced.
@@ -144,11 +145,8 @@ func (j *janitor) prepare() bool {
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
-	j.Log.mu.Lock()
-	has := j.next != nil
-	j.Log.mu.Unlock()
-	if has {
-		return true
+	if j.newest > seg.name.index {
+		return true // the next one is there already, and written to when its turn comes
 	}
 	if seg.size.Load() < j.most() {
 		err := error(nil)
@@ -171,6 +169,7 @@ func (j *janitor) prepare() bool {
 		}
 		return false
 	}
+	j.newest = next.name.index
 	j.Log.mu.Lock()
 	j.next = next
 	j.ready.Store(true)

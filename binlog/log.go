@@ -300,10 +300,7 @@ func (l *Log) noRoom(err error) {
 
 // Put appends a job, all of it, and returns how many bytes that took.
 func (l *Log) Put(j *Job) int {
-	if l.batch.records > 0 && len(l.batch.buf)+len(j.Body) > maxBatch {
-		l.Commit(nil, int(l.owed.Load()/owedDelete))
-	}
-	n := len(l.batch.buf)
+	n := l.begin(sizeOfPut(len(j.Tube), len(j.Body)))
 	l.batch.buf = appendPut(l.batch.buf, j)
 	l.batch.records++
 	return len(l.batch.buf) - n
@@ -311,7 +308,7 @@ func (l *Log) Put(j *Job) int {
 
 // Change appends what a job has become, and returns how many bytes that took.
 func (l *Log) Change(m *Meta) int {
-	n := len(l.batch.buf)
+	n := l.begin(maxMeta)
 	l.batch.buf = appendMeta(l.batch.buf, kindChange, m)
 	l.batch.records++
 	return len(l.batch.buf) - n
@@ -329,11 +326,23 @@ func (l *Log) Drop(segment uint64) int {
 }
 
 func (l *Log) number(k kind, v uint64) int {
-	n := len(l.batch.buf)
+	n := l.begin(maxMeta)
 	l.batch.buf = appendNumber(l.batch.buf, k, v)
 	l.batch.records++
 	return len(l.batch.buf) - n
 }
+
+// begin returns where a record of that size will begin in the batch.
+func (l *Log) begin(size int) int {
+	if l.batch.records > 0 && len(l.batch.buf)+size > maxBatch {
+		l.Commit(nil, int(l.owed.Load()/owedDelete))
+	}
+	return len(l.batch.buf)
+}
+
+// Written returns the index of the segment that is being written. All that was
+// appended to segments before it is in their files.
+func (l *Log) Written() uint64 { return l.current.Load() }
 
 // Migrated counts jobs that cleaning has put again.
 func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }

@@ -138,6 +138,10 @@ func (c *Client) take(s *seat, bound offer, r *shard.Request) bool {
 		s.best = offer{s.probe.Pri, s.probe.ID}
 		return true
 	}
+	if s.probe.Status == shard.Failed {
+		r.Status, s.best = shard.Failed, offer{}
+		return true
+	}
 	s.best = offer{s.probe.Pri, s.probe.ID}
 	return false
 }

@@ -103,7 +103,7 @@ func (s *Shard) tidy() {
 			return
 		}
 	}
-	if s.sealed > bound {
+	if s.sealed > bound && s.segments[0].index < s.log.Written() {
 		s.cleaning = true
 		s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
 	}
