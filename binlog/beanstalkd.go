@@ -1,0 +1,546 @@
+package binlog
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The files of beanstalkd 1.12 (file.c and walg.c there), numbers little-endian:
+//
+//	binlog.N  int32 7, records, zeros to the size set with -s
+//	record    int32 length of the tube's name; name; 80 bytes:
+//	            0 uint64 id          40 int64  created_at   64 uint32 release_ct
+//	            8 uint32 pri         48 int64  deadline_at  68 uint32 bury_ct
+//	           16 int64  delay       56 uint32 reserve_ct   72 uint32 kick_ct
+//	           24 int64  ttr         60 uint32 timeout_ct   76 byte   state
+//	           32 int32  body_size
+//	          and if there is a name: the body, with the CRLF that ends it
+//
+// Times are nanoseconds. A record with a name is all of a job: a put, or a copy
+// made by compaction, in any state. One without says how a job stands after a
+// release with a delay, a bury, a kick or a delete. A release without one, a
+// reserve, a touch, a timeout and the end of a delay write nothing: what they
+// change comes with the job's next record.
+//
+// Files go in the order of their numbers, the oldest when no job has its last
+// whole record in it. What is left may begin with changes of jobs that are
+// copied only later, or of which nothing more follows. Ahead of the file that
+// is written there may be empty ones. A restart begins a new file, so that a
+// record which a crash has torn may have files behind it.
+const (
+	beanstalkdVersion = 7
+	beanstalkdFixed   = 80 // of a record, without its name and body
+	beanstalkdState   = 76 // where the state is in there
+	maxBeanstalkdName = 200
+	maxBeanstalkdBody = 1<<30 + 2 // the highest that -z takes, and the CRLF
+)
+
+// The states of a job there.
+const (
+	beanstalkdInvalid = iota // deleted
+	beanstalkdReady
+	beanstalkdReserved
+	beanstalkdBuried
+	beanstalkdDelayed
+)
+
+// beanstalkdFiles lists beanstalkd's files in a directory, in the order they
+// were written. Others that are named binlog.something come with the reason why
+// they are not of them.
+func beanstalkdFiles(fsys FS, dir string) (names []string, foreign []Damage, err error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, "binlog.") {
+			continue
+		}
+		what := "a foreign file, of a name that beanstalkd does not give: it is left alone"
+		if _, ok := beanstalkdNumber(name); ok {
+			what = "not a file, though named as beanstalkd names its own: it is left alone"
+			if e.Type().IsRegular() {
+				if what, err = beanstalkdForeign(fsys, filepath.Join(dir, name)); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		if what == "" {
+			names = append(names, name)
+		} else {
+			foreign = append(foreign, Damage{name, 0, what})
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		i, _ := beanstalkdNumber(a)
+		j, _ := beanstalkdNumber(b)
+		return cmp.Compare(i, j)
+	})
+	return names, foreign, nil
+}
+
+// beanstalkdNumber returns the N of binlog.N.
+func beanstalkdNumber(name string) (int64, bool) {
+	digits, _ := strings.CutPrefix(name, "binlog.")
+	n, err := strconv.ParseInt(digits, 10, 32)
+	return n, err == nil && name == fmt.Sprint("binlog.", n) && n >= 0
+}
+
+// beanstalkdForeign says why a file is not one of beanstalkd's that can be read,
+// and nothing if it is one.
+func beanstalkdForeign(fsys FS, path string) (what string, err error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	var b [4]byte
+	if n, err := f.ReadAt(b[:], 0); n < len(b) {
+		if err == io.EOF {
+			return "too short to be a file of beanstalkd's: it is left alone", nil
+		}
+		return "", err
+	}
+	if v := int32(binary.LittleEndian.Uint32(b[:])); v != beanstalkdVersion {
+		return fmt.Sprintf("version %d of beanstalkd's format, only %d is known: it is left alone", v, beanstalkdVersion), nil
+	}
+	return "", nil
+}
+
+// readBeanstalkd returns the jobs that are alive at the end of beanstalkd's
+// files, by their ids. names are as beanstalkdFiles returns them. What makes no
+// sense is reported, and since records have neither checksums nor marks to find
+// the next one by, the rest of its file is passed over. The error is one of
+// the file system.
+func readBeanstalkd(fsys FS, dir string, names []string, report func(Damage)) ([]*Job, error) {
+	p := beanstalkdReplay{jobs: make(map[uint64]*beanstalkdJob), names: make(map[string]string)}
+	p.report = func(d Damage) {
+		p.damaged = true
+		report(d)
+	}
+	for i, name := range names {
+		if i > 0 {
+			p.gap(names[i-1], name)
+		}
+		if err := p.file(fsys, filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	return p.alive(), nil
+}
+
+// beanstalkdReplay is what was read so far.
+type beanstalkdReplay struct {
+	report  func(Damage)
+	jobs    map[uint64]*beanstalkdJob
+	names   map[string]string // of tubes, so that each is one string
+	burials int64             // how many were read
+	damaged bool
+	// torn is a record at the end of a file: damage, if more follows.
+	torn *Damage
+}
+
+// beanstalkdJob is a job there, or only the last change of one whose whole
+// record has not come yet. Its record has the state and counters as last read.
+type beanstalkdJob struct {
+	beanstalkdRecord
+	whole bool
+	// burial is the how many-th of all, if the job is buried; 0 if it was in a
+	// file that is gone.
+	burial int64
+	extra  uint32 // that bury_ct is too high by
+}
+
+// gap reports files that are missing between two. beanstalkd removes none but
+// the first.
+func (p *beanstalkdReplay) gap(before, after string) {
+	i, _ := beanstalkdNumber(before)
+	j, _ := beanstalkdNumber(after)
+	if j > i+1 {
+		p.report(Damage{fmt.Sprint("binlog.", i+1), 0, fmt.Sprintf("a file of beanstalkd's is missing, or cannot be read, before %s", after)})
+	}
+}
+
+// file replays one file.
+func (p *beanstalkdReplay) file(fsys FS, path string) error {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	s := &beanstalkdScanner{file: f, size: size, r: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16)}
+	var rec beanstalkdRecord
+	for {
+		err := s.next(&rec)
+		if err == io.EOF {
+			return nil
+		}
+		if p.torn != nil {
+			p.report(*p.torn)
+			p.torn = nil
+		}
+		if err == nil {
+			if what := p.apply(&rec); what != "" {
+				err = s.fault(s.at+4+int64(len(rec.name))+beanstalkdState, what)
+			}
+		}
+		if err == nil {
+			continue
+		}
+		fault, ok := errors.AsType[*beanstalkdFault](err)
+		if !ok {
+			return fmt.Errorf("reading %s: %w", path, err)
+		}
+		d := Damage{filepath.Base(path), s.at, fault.what + ": the rest of the file is passed over"}
+		if fault.torn {
+			p.torn = &d
+		} else {
+			p.report(d)
+		}
+		return nil
+	}
+}
+
+// apply takes one record in. It returns what is wrong if the record does not
+// agree with those before it. It keeps none of rec's memory but the body.
+func (p *beanstalkdReplay) apply(rec *beanstalkdRecord) (wrong string) {
+	j := p.jobs[rec.id]
+	if j != nil && !j.agrees(rec) {
+		return fmt.Sprintf("a record of job %d that does not agree with the one before it", rec.id)
+	}
+	if rec.state == beanstalkdInvalid {
+		delete(p.jobs, rec.id)
+		return ""
+	}
+	if j == nil {
+		j = &beanstalkdJob{}
+		p.jobs[rec.id] = j
+		if rec.state == beanstalkdBuried && len(rec.name) == 0 {
+			p.bury(j)
+		}
+	} else {
+		p.change(j, rec)
+	}
+	tube, body := j.tube, j.body
+	if len(rec.name) > 0 {
+		j.whole = true
+		tube, body = p.intern(rec.name), rec.body
+	}
+	j.beanstalkdRecord = *rec
+	j.name, j.tube, j.body = nil, tube, body
+	return ""
+}
+
+// change is for a job that was there before.
+//
+// A job that is buried was reserved before, so that a record is one of a bury
+// if the job was not buried or has been reserved since. Else it is a copy.
+//
+// beanstalkd counts the jobs that it finds buried when it starts as buried once
+// more (its issue 668), which shows in their next records.
+func (p *beanstalkdReplay) change(j *beanstalkdJob, rec *beanstalkdRecord) {
+	want := j.buries
+	if rec.state == beanstalkdBuried && (j.state != beanstalkdBuried || rec.reserves > j.reserves) {
+		want++
+		p.bury(j)
+	}
+	// Where records are missing they may have been of a bury.
+	if rec.buries > want && !p.damaged {
+		j.extra += rec.buries - want
+	}
+}
+
+func (p *beanstalkdReplay) bury(j *beanstalkdJob) {
+	p.burials++
+	j.burial = p.burials
+}
+
+func (p *beanstalkdReplay) intern(name []byte) string {
+	s, ok := p.names[string(name)]
+	if !ok {
+		s = string(name)
+		p.names[s] = s
+	}
+	return s
+}
+
+// alive returns the jobs that are there at the end.
+func (p *beanstalkdReplay) alive() []*Job {
+	var buried []*beanstalkdJob
+	for id, j := range p.jobs {
+		switch {
+		case !j.whole:
+			// All of the job was in a file that is gone, hence so is the job.
+			delete(p.jobs, id)
+		case j.state == beanstalkdBuried:
+			buried = append(buried, j)
+		}
+	}
+	// Jobs whose burial was in a file that is gone were buried before all others,
+	// and among each other about as they were reserved.
+	slices.SortFunc(buried, func(a, b *beanstalkdJob) int {
+		return cmp.Or(cmp.Compare(a.burial, b.burial), cmp.Compare(a.reserved(), b.reserved()), cmp.Compare(a.id, b.id))
+	})
+	for i, j := range buried {
+		j.burial = int64(i) + 1
+	}
+	list := make([]*Job, 0, len(p.jobs))
+	for _, j := range p.jobs {
+		list = append(list, j.job())
+	}
+	slices.SortFunc(list, func(a, b *Job) int { return cmp.Compare(a.ID, b.ID) })
+	return list
+}
+
+// reserved is when a job that is not delayed was last reserved or touched.
+func (j *beanstalkdJob) reserved() int64 { return j.deadline - j.ttr }
+
+// agrees tells whether a record can be a later one of the same job. Only what
+// may change does, and counters go up.
+func (j *beanstalkdJob) agrees(rec *beanstalkdRecord) bool {
+	return rec.created == j.created && rec.ttr == j.ttr && rec.size == j.size &&
+		rec.reserves >= j.reserves && rec.timeouts >= j.timeouts && rec.releases >= j.releases &&
+		rec.buries >= j.buries && rec.kicks >= j.kicks &&
+		(len(rec.name) == 0 || !j.whole || string(rec.name) == j.tube)
+}
+
+func (j *beanstalkdJob) job() *Job {
+	out := &Job{
+		Meta: Meta{
+			ID: j.id, Pri: j.pri, Delay: uint32(j.delay / int64(time.Second)),
+			Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries - j.extra, Kicks: j.kicks,
+		},
+		TTR: uint32(j.ttr / int64(time.Second)), Created: j.created, Tube: j.tube, Body: j.body,
+	}
+	switch j.state {
+	case beanstalkdDelayed:
+		out.State, out.At = Delayed, j.deadline
+	case beanstalkdBuried:
+		out.State, out.At = Buried, j.burial
+	}
+	return out
+}
+
+// beanstalkdRecord is one record.
+type beanstalkdRecord struct {
+	id                                          uint64
+	pri                                         uint32
+	delay, ttr                                  int64
+	size                                        int32 // of the body, with its CRLF
+	created, deadline                           int64
+	reserves, timeouts, releases, buries, kicks uint32
+	state                                       uint8
+
+	name []byte // none in a change; the scanner's
+	tube string // of a job
+	body []byte // without its CRLF
+}
+
+// decode reads all but the name and the body.
+func (rec *beanstalkdRecord) decode(b []byte) {
+	le := binary.LittleEndian
+	*rec = beanstalkdRecord{
+		id: le.Uint64(b), pri: le.Uint32(b[8:]), delay: int64(le.Uint64(b[16:])), ttr: int64(le.Uint64(b[24:])),
+		size: int32(le.Uint32(b[32:])), created: int64(le.Uint64(b[40:])), deadline: int64(le.Uint64(b[48:])),
+		reserves: le.Uint32(b[56:]), timeouts: le.Uint32(b[60:]), releases: le.Uint32(b[64:]),
+		buries: le.Uint32(b[68:]), kicks: le.Uint32(b[72:]), state: b[beanstalkdState],
+	}
+}
+
+// nonsense says what of a record beanstalkd cannot have written.
+func (rec *beanstalkdRecord) nonsense() string {
+	switch {
+	case rec.id == 0:
+		return "a record without a job id"
+	case rec.state > beanstalkdDelayed:
+		return fmt.Sprintf("a record of job %d with state %d", rec.id, rec.state)
+	case rec.size < 2 || rec.size > maxBeanstalkdBody:
+		return fmt.Sprintf("a record of job %d with a body of %d bytes", rec.id, rec.size)
+	case !beanstalkdSeconds(rec.delay) || !beanstalkdSeconds(rec.ttr):
+		return fmt.Sprintf("a record of job %d with a delay of %d ns and a ttr of %d ns", rec.id, rec.delay, rec.ttr)
+	case rec.created <= 0 || rec.deadline < 0 || rec.state == beanstalkdDelayed && rec.deadline == 0:
+		return fmt.Sprintf("a record of job %d with times %d and %d", rec.id, rec.created, rec.deadline)
+	case len(rec.name) > 0 && !beanstalkdName(rec.name):
+		return fmt.Sprintf("a record of job %d in tube %q", rec.id, rec.name)
+	}
+	return ""
+}
+
+// beanstalkdSeconds tells whether a time can be what a client has given.
+func beanstalkdSeconds(ns int64) bool {
+	return ns >= 0 && ns%int64(time.Second) == 0 && ns/int64(time.Second) <= math.MaxUint32
+}
+
+func beanstalkdName(name []byte) bool {
+	for _, c := range name {
+		if ('0' > c || c > '9') && ('A' > c || c > 'Z') && ('a' > c || c > 'z') && strings.IndexByte("-+/;.$_()", c) < 0 {
+			return false
+		}
+	}
+	return name[0] != '-'
+}
+
+// beanstalkdFault is a record that makes no sense.
+type beanstalkdFault struct {
+	what string
+	torn bool // its end was never written, and nothing after it
+}
+
+func (f *beanstalkdFault) Error() string { return f.what }
+
+// beanstalkdScanner goes through the records of one file.
+type beanstalkdScanner struct {
+	file File
+	size int64
+	r    *bufio.Reader
+	at   int64 // where the last record begins that was looked at
+	off  int64 // where the next one does
+	name []byte
+}
+
+// next reads one record. It is io.EOF if there is none, a *beanstalkdFault if
+// what is there is none, and else an error of the file system.
+func (s *beanstalkdScanner) next(rec *beanstalkdRecord) error {
+	if s.off == 0 {
+		head, err := s.peek(4)
+		if err != nil {
+			return err
+		}
+		if len(head) < 4 || binary.LittleEndian.Uint32(head) != beanstalkdVersion {
+			return &beanstalkdFault{what: "not the version of beanstalkd's format that is known"}
+		}
+		s.skip(4)
+	}
+	s.at = s.off
+	head, err := s.peek(4)
+	if err != nil {
+		return err
+	}
+	name := 0
+	if len(head) == 4 {
+		if n := int32(binary.LittleEndian.Uint32(head)); n >= 0 && n <= maxBeanstalkdName {
+			name = int(n)
+		} else {
+			return &beanstalkdFault{what: fmt.Sprintf("a tube's name of %d bytes", n)}
+		}
+	}
+	whole := 4 + name + beanstalkdFixed
+	if head, err = s.peek(whole); err != nil {
+		return err
+	}
+	if len(head) < whole {
+		if end, err := s.zeros(s.at); err != nil || end {
+			return cmp.Or(err, io.EOF)
+		}
+		return &beanstalkdFault{"the file ends within a record", true}
+	}
+	rec.decode(head[4+name:])
+	if rec.id == 0 {
+		if end, err := s.zeros(s.at); err != nil || end {
+			return cmp.Or(err, io.EOF)
+		}
+	}
+	// The reader's memory, which head is in, is used again to read the body.
+	s.name = append(s.name[:0], head[4:4+name]...)
+	rec.name = s.name
+	if what := rec.nonsense(); what != "" {
+		return s.fault(s.at+int64(whole)-beanstalkdFixed+beanstalkdState, what)
+	}
+	s.skip(whole)
+	if name == 0 {
+		return nil
+	}
+	return s.body(rec)
+}
+
+// body reads the body that follows the record.
+func (s *beanstalkdScanner) body(rec *beanstalkdRecord) error {
+	if int64(rec.size) > s.size-s.off {
+		// A file is as long as what is written into it. So a record that goes on
+		// behind its end was torn there, unless there is space set aside: then the
+		// size is wrong.
+		f := &beanstalkdFault{fmt.Sprintf("the body of job %d, of %d bytes, ends outside of the file", rec.id, rec.size), true}
+		if s.size-s.off >= beanstalkdFixed {
+			aside, err := s.zeros(s.size - beanstalkdFixed)
+			if err != nil {
+				return err
+			}
+			f.torn = !aside
+		}
+		return f
+	}
+	b := make([]byte, rec.size)
+	if _, err := io.ReadFull(s.r, b); err != nil {
+		return unexpected(err)
+	}
+	s.off += int64(rec.size)
+	var ok bool
+	if rec.body, ok = bytes.CutSuffix(b, []byte("\r\n")); !ok {
+		return s.fault(s.off-1, fmt.Sprintf("the body of job %d does not end where it should", rec.id))
+	}
+	return nil
+}
+
+// fault makes one that is torn if from that byte on there are only zeros.
+func (s *beanstalkdScanner) fault(from int64, what string) error {
+	torn, err := s.zeros(from)
+	if err != nil {
+		return err
+	}
+	return &beanstalkdFault{what, torn}
+}
+
+// peek returns the next n bytes, less at the end of the file.
+func (s *beanstalkdScanner) peek(n int) ([]byte, error) {
+	b, err := s.r.Peek(int(min(int64(n), s.size-s.off)))
+	return b, unexpected(err)
+}
+
+func (s *beanstalkdScanner) skip(n int) {
+	_, _ = s.r.Discard(n) // it was peeked at
+	s.off += int64(n)
+}
+
+// zeros tells whether from there on the file holds only zeros.
+func (s *beanstalkdScanner) zeros(from int64) (bool, error) {
+	r := io.NewSectionReader(s.file, from, s.size-from)
+	b := make([]byte, min(1<<16, max(0, s.size-from)))
+	for {
+		n, err := r.Read(b)
+		for _, c := range b[:n] {
+			if c != 0 {
+				return false, nil
+			}
+		}
+		if err == io.EOF || len(b) == 0 {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+}
+
+// unexpected is for the end of a file before its size.
+func unexpected(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
