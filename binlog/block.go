@@ -102,35 +102,34 @@ type packer struct {
 // pack makes a block of the records that follow blockHeader bytes of room in
 // b. What it returns lies in b or is good until the next call.
 func (p *packer) pack(b []byte, seq uint64) []byte {
-	plain := b[blockHeader:]
-	k := block{seq: seq, stored: len(plain), plain: len(plain)}
-	if p.compression != None && len(plain) >= minCompressed && len(plain) <= maxPlain {
-		if packed := p.compress(plain); len(packed) < len(plain) {
-			b = p.out[:blockHeader+len(packed)]
-			k.stored, k.compression = len(packed), p.compression
+	k := block{seq: seq, plain: len(b) - blockHeader}
+	if p.compression != None && k.plain >= minCompressed && k.plain <= maxPlain {
+		if packed := p.compress(b[blockHeader:]); len(packed) < len(b) {
+			b, k.compression = packed, p.compression
 		}
 	}
+	k.stored = len(b) - blockHeader
 	k.sum = crc32.Checksum(b[blockHeader:], castagnoli)
 	k.encode(b)
 	return b
 }
 
-// compress returns the compressed form of plain, in p.out behind the room for
-// a header.
+// compress returns the compressed form of plain behind room for a header.
 func (p *packer) compress(plain []byte) []byte {
 	if most := blockHeader + s2.MaxEncodedLen(len(plain)); cap(p.out) < most {
 		p.out = make([]byte, most+most/4)
 	}
-	p.out = p.out[:cap(p.out)]
+	out := p.out[:cap(p.out)]
 	if p.compression == S2 {
-		return s2.Encode(p.out[blockHeader:], plain)
+		n := len(s2.Encode(out[blockHeader:], plain)) // which has room there for whatever comes
+		return out[:blockHeader+n]
 	}
 	if p.zstd == nil {
 		p.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
 			zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false)) // these options are legal
 	}
-	// It may outgrow p.out only when it is longer than plain, and of no use.
-	return p.zstd.EncodeAll(plain, p.out[blockHeader:blockHeader])
+	p.out = p.zstd.EncodeAll(plain, out[:blockHeader]) // which may take a larger one
+	return p.out
 }
 
 // unpacker reads blocks. It belongs to one goroutine.

@@ -49,8 +49,8 @@ func (j *janitor) discard(before uint64) {
 
 // look wakes the janitor if the segment needs it.
 func (j *janitor) look(seg *segment) {
-	short := seg.room.Load() < j.reserve()+j.step()/2
-	if !short && seg.size.Load() < j.most() {
+	short := seg.room.Load() < j.reserve()+j.step()/2 && !j.full.Load()
+	if !short && j.ready.Load() {
 		return
 	}
 	if !j.want() {
@@ -66,9 +66,6 @@ func (j *janitor) want() (was bool) {
 	was, j.wants = j.wants, true
 	return was
 }
-
-// most is the size from which on a segment is nearly full.
-func (j *janitor) most() int64 { return j.store.segment - j.store.segment/16 }
 
 // run is the life of the goroutine.
 func (j *janitor) run() {
@@ -139,24 +136,20 @@ func (j *janitor) sync() error {
 	return nil
 }
 
-// prepare sets space aside in the current segment, and makes the next one
-// ready. It reports false if it is to be tried again.
+// prepare sets space aside in the current segment, and has a next one ready. It
+// reports false if it is to be tried again.
 func (j *janitor) prepare() bool {
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
-	if j.newest > seg.name.index {
-		return true // the next one is there already, and written to when its turn comes
-	}
-	if seg.size.Load() < j.most() {
-		err := error(nil)
-		if seg.room.Load() < j.reserve()+j.step() {
-			err = seg.allocate(j.step())
-		}
-		if err != nil && !isFull(err) {
+	if seg.room.Load() < j.reserve()+j.step() {
+		if err := seg.allocate(j.step()); err != nil && !isFull(err) {
 			j.fail(err)
 		}
-		return true // a put that needs more finds out itself
+		// On a full disk, a put that needs more finds out itself.
+	}
+	if j.ready.Load() || j.newest > seg.name.index {
+		return true // it is there already, or is going to be written to
 	}
 	next, err := j.create()
 	if err == nil {
@@ -170,10 +163,11 @@ func (j *janitor) prepare() bool {
 		return false
 	}
 	j.newest = next.name.index
-	j.Log.mu.Lock()
 	j.next = next
 	j.ready.Store(true)
-	j.Log.mu.Unlock()
+	if f := j.prepared.Load(); f != nil && seg.spoken() >= j.store.segment {
+		(*f)() // the shard may have nothing else to do
+	}
 	return true
 }
 

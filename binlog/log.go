@@ -42,11 +42,13 @@ type Log struct {
 	queued  int      // records in queue; under mu
 	enough  int      // records that the writer waits for; 0 if it does not; under mu
 	closing bool     // under mu
-	next    *segment // made ready to be the next one to write to; under mu
 	// wake has room for one token for the writer.
 	wake chan struct{}
 	done chan struct{} // closed when the writer has ended
-	// ready says that next is there, so that the shard need not take mu to see.
+	// next is an empty segment to go on in. The janitor sets it while ready is
+	// false, and then ready; the shard takes it while ready is true, and then
+	// clears that.
+	next  *segment
 	ready atomic.Bool
 	// full says that no more space could be set aside. The shard writes it.
 	full atomic.Bool
@@ -56,7 +58,9 @@ type Log struct {
 	// failure is set once, by the writer or the janitor, and failed is called.
 	failure atomic.Pointer[error]
 	failed  atomic.Pointer[func()]
-	owed    atomic.Int64 // bytes set aside for deletes; the shard writes it
+	// prepared is called when a next segment is ready that was waited for.
+	prepared atomic.Pointer[func()]
+	owed     atomic.Int64 // bytes set aside for deletes; the shard writes it
 
 	writer  writer
 	janitor janitor
@@ -79,9 +83,9 @@ type segment struct {
 	// size is how many bytes are written; the writer writes it.
 	size atomic.Int64
 
-	mu        sync.Mutex // of setting aside
-	allocated int64      // bytes from the beginning of the file; under mu
-	sealed    bool       // nothing is set aside any more; under mu
+	mu        sync.Mutex   // of setting aside
+	allocated atomic.Int64 // bytes from the beginning of the file; written under mu
+	sealed    bool         // nothing is set aside any more; under mu
 
 	// syncing keeps the janitor's sync and the closing of the file apart. It is
 	// held for as long as a sync takes, so the shard never takes it.
@@ -114,7 +118,7 @@ func newLog(st *Store, t *stream) (*Log, error) {
 	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}, timer: time.NewTimer(time.Hour)}
 	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	seg, err := l.create()
+	seg, err := l.createRoom()
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +137,7 @@ func newLog(st *Store, t *stream) (*Log, error) {
 	return l, nil
 }
 
-// create makes the file of a new segment, with space set aside.
+// create makes the file of a new segment.
 func (l *Log) create() (*segment, error) {
 	st := l.store
 	name := segmentName{l.stream.epoch, l.stream.shard, st.index.Add(1)}
@@ -142,18 +146,25 @@ func (l *Log) create() (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	seg := &segment{name: name, file: f}
-	if err = seg.allocate(l.reserve() + l.step()); err != nil && isFull(err) {
-		// On a full disk with less than that left, do with a little.
-		for n := l.reserve(); err != nil && n >= minSegment; n /= 2 {
-			err = seg.allocate(n)
-		}
+	return &segment{name: name, file: f}, nil
+}
+
+// createRoom makes the file of a segment that is begun at once, with space set
+// aside. On a full disk it does with a little.
+func (l *Log) createRoom() (*segment, error) {
+	seg, err := l.create()
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		return seg, nil
+	err = seg.allocate(l.reserve() + l.step())
+	for n := l.reserve(); err != nil && isFull(err) && n >= minSegment; n /= 2 {
+		err = seg.allocate(n)
 	}
-	f.Close()
-	return nil, errors.Join(err, st.remove(name.String()))
+	if err != nil {
+		seg.file.Close()
+		return nil, errors.Join(err, l.store.remove(seg.name.String()))
+	}
+	return seg, nil
 }
 
 // overhead is what a segment takes beside its blocks: its header, and the block
@@ -166,19 +177,23 @@ func (s *segment) allocate(n int64) error {
 	if s.sealed {
 		return nil
 	}
-	if s.allocated == 0 {
+	at := s.allocated.Load()
+	if at == 0 {
 		n += overhead
 	}
-	if err := s.file.Allocate(s.allocated, n); err != nil {
+	if err := s.file.Allocate(at, n); err != nil {
 		return err
 	}
-	if s.allocated == 0 {
+	if at == 0 {
 		s.room.Add(-overhead)
 	}
-	s.allocated += n
+	s.allocated.Add(n)
 	s.room.Add(n)
 	return nil
 }
+
+// spoken is how many bytes are written, or will be.
+func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 
 // reserve is how many bytes puts leave alone: for changes of the jobs that are
 // there, for their deletes, and for cleaning, which has to write before it can
@@ -219,6 +234,11 @@ func (l *Log) fail(err error) {
 	}
 }
 
+// OnPrepared has f called, from any goroutine, when there is a next segment and
+// the one before is full: somebody should ask for Segment then, even if nothing
+// is to be appended.
+func (l *Log) OnPrepared(f func()) { l.prepared.Store(&f) }
+
 // OnFailure has f called, from any goroutine, when the log fails.
 func (l *Log) OnFailure(f func()) {
 	l.failed.Store(&f)
@@ -234,13 +254,25 @@ func (l *Log) Full() bool { return l.full.Load() }
 // Segment returns the index of the segment that the next batch goes to. It is
 // asked between batches.
 func (l *Log) Segment() uint64 {
-	if l.ready.Load() {
-		l.mu.Lock()
-		l.to, l.next = l.next, nil
-		l.ready.Store(false)
-		l.mu.Unlock()
+	if l.ready.Load() && l.to.spoken() >= l.store.segment-l.store.segment/16 {
+		l.roll()
 	}
 	return l.to.name.index
+}
+
+// roll goes on in the next segment, if there is room for it. Both it and the one
+// before have space set aside then, until the writer is done with that.
+func (l *Log) roll() {
+	if l.full.Load() && time.Since(l.tried) < retry {
+		return
+	}
+	if err := l.next.allocate(l.reserve() + l.step()); err != nil {
+		l.tried = time.Now()
+		l.noRoom(err)
+		return
+	}
+	l.to, l.next = l.next, nil
+	l.ready.Store(false)
 }
 
 // MostPut is how many bytes Put takes at most, with lengths in bytes.
@@ -249,18 +281,7 @@ func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
 // enough space for all that may become of those that are there.
 func (l *Log) FitsPut(n int) bool {
-	need := int64(n) + blockHeader + owedDelete
-	if l.unspoken()-need < l.reserve() {
-		if l.full.Load() && time.Since(l.tried) < retry {
-			return false
-		}
-		if err := l.to.allocate(l.step() + need); err != nil {
-			l.tried = time.Now()
-			l.noRoom(err)
-			return false
-		}
-	}
-	if l.stuck.Load() {
+	if !l.setAside(int64(n)+blockHeader+owedDelete+l.reserve()) || l.stuck.Load() {
 		return false
 	}
 	if l.full.Load() {
@@ -271,14 +292,30 @@ func (l *Log) FitsPut(n int) bool {
 }
 
 // FitsChange tells whether there is room for a change of a job.
-func (l *Log) FitsChange() bool { return l.unspoken()-maxMeta-blockHeader >= l.owed.Load() }
+func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockHeader + l.owed.Load()) }
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
 func (l *Log) FitsCopy(n int64) bool {
-	if !l.full.Load() {
+	n += blockHeader
+	return l.setAside(n+l.reserve()) || l.unspoken()-n >= l.owed.Load()+l.store.segment/8
+}
+
+// setAside tells whether that many bytes are set aside and not spoken for; it
+// sees to it, if the disk has them.
+func (l *Log) setAside(n int64) bool {
+	short := n - l.unspoken()
+	if short <= 0 {
 		return true
 	}
-	return l.unspoken()-n-blockHeader >= l.owed.Load()+l.store.segment/8
+	if l.full.Load() && time.Since(l.tried) < retry {
+		return false
+	}
+	if err := l.to.allocate(short + l.step()); err != nil {
+		l.tried = time.Now()
+		l.noRoom(err)
+		return false
+	}
+	return true
 }
 
 // retry is how long a full disk is left alone.

@@ -72,17 +72,13 @@ func (h *held) release(err error) {
 	h.changed, h.answered, h.granted = h.changed[:0], h.answered[:0], h.granted[:0]
 }
 
-// beginBatch looks where the log is and what time it is.
+// beginBatch looks what time it is, and whether there still is a log.
 func (s *Shard) beginBatch() {
 	s.now, s.wall = s.cfg.Clock.read()
 	if s.log == nil {
 		return
 	}
 	s.failed = s.log.Err() != nil
-	if index := s.log.Segment(); index != s.segments.last().index {
-		s.sealed += s.segments.last().bytes
-		s.segments.add(index)
-	}
 }
 
 // endBatch has the clients told what was answered in this batch, at once or
@@ -97,11 +93,27 @@ func (s *Shard) endBatch() {
 	default:
 		s.held = heldPool.Get().(*held)
 	}
+	if s.log != nil && !s.failed {
+		s.roll()
+	}
 	for i, w := range s.told {
 		s.told[i] = nil
 		w.answered()
 	}
 	s.told = s.told[:0]
+}
+
+// roll looks where the next batch goes. If that is to a new segment, those
+// before it may be of no use any more, and it is the last batch for a while.
+func (s *Shard) roll() {
+	index := s.log.Segment()
+	if index == s.segments.last().index {
+		return
+	}
+	s.sealed += s.segments.last().bytes
+	s.segments.add(index)
+	s.tidy()
+	s.log.Commit(nil, len(s.jobs))
 }
 
 // answer has a client told that its chain is answered.

@@ -44,6 +44,7 @@ const (
 	tubeGone // Name: likewise
 	alarm    // the timer has fired
 	failure  // the log has failed
+	prepared // the log has a next segment
 	clean    // ids N: of these jobs, those that are in segment N are written again
 	cleaned  // N: all of segment N was told to clean; 0 if not
 	stop     // end the goroutine
