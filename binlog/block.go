@@ -39,6 +39,11 @@ func ParseCompression(name string) (Compression, error) {
 const (
 	blockMagic  = 0x6673ee5b // 5b ee 73 66
 	blockHeader = 32
+	// endMark is the last byte of a block. It is not zero, so a block that was cut
+	// off is told from one that was damaged.
+	endMark = 0xed
+	// blockOverhead is what a block takes beside its records.
+	blockOverhead = blockHeader + 1
 	// maxPlain is the largest size before compression of a block that is
 	// compressed, so that reading one never takes more memory.
 	maxPlain = 8 << 20
@@ -55,8 +60,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // block is the header of a block.
 type block struct {
 	seq         uint64 // of the block in its stream, which has no gaps
-	stored      int    // bytes that follow the header
-	plain       int    // the same before compression
+	stored      int    // bytes that follow the header, with the mark
+	plain       int    // bytes of records, before compression
 	sum         uint32 // CRC-32C of the stored bytes
 	compression Compression
 }
@@ -84,10 +89,10 @@ func decodeBlock(b []byte) (k block, ok bool) {
 		sum: le.Uint32(b[24:]), compression: Compression(c),
 	}
 	switch {
-	case stored > maxStored || c > uint32(Zstd):
+	case stored > maxStored || stored == 0 || c > uint32(Zstd):
 		return k, false
 	case c == uint32(None):
-		return k, plain == stored
+		return k, plain == stored-1
 	}
 	return k, plain <= maxPlain
 }
@@ -108,6 +113,7 @@ func (p *packer) pack(b []byte, seq uint64) []byte {
 			b, k.compression = packed, p.compression
 		}
 	}
+	b = append(b, endMark)
 	k.stored = len(b) - blockHeader
 	k.sum = crc32.Checksum(b[blockHeader:], castagnoli)
 	k.encode(b)
@@ -116,7 +122,7 @@ func (p *packer) pack(b []byte, seq uint64) []byte {
 
 // compress returns the compressed form of plain behind room for a header.
 func (p *packer) compress(plain []byte) []byte {
-	if most := blockHeader + s2.MaxEncodedLen(len(plain)); cap(p.out) < most {
+	if most := blockHeader + s2.MaxEncodedLen(len(plain)); cap(p.out) <= most {
 		p.out = make([]byte, most+most/4)
 	}
 	out := p.out[:cap(p.out)]
@@ -141,9 +147,10 @@ type unpacker struct {
 // unpack returns the records of a block. They lie in stored or are good until
 // the next call.
 func (u *unpacker) unpack(k *block, stored []byte) ([]byte, error) {
-	if crc32.Checksum(stored, castagnoli) != k.sum {
+	if crc32.Checksum(stored, castagnoli) != k.sum || stored[len(stored)-1] != endMark {
 		return nil, errChecksum
 	}
+	stored = stored[:len(stored)-1]
 	switch k.compression {
 	case None:
 		return stored, nil

@@ -73,7 +73,7 @@
 //	24  4  epoch                16  8  number of block
 //	28  4  shard                24  4  sum of what follows the header
 //	32  4  shards               28  4  compression: 0 none, 1 s2, 2 zstd
-//	36  4  0                    32     records
+//	36  4  0                    32     records, and a byte ed
 //	40  8  segment before it, 0 for none
 //	48  8  oldest segment that is needed
 //	56  8  number of its first block
@@ -83,7 +83,9 @@
 //
 // Blocks of a stream are numbered without gaps, over all of its segments, so
 // that one that is missing is missed. A block of more than 8 MiB before
-// compression is not compressed. A record is a byte that says what it is, and
+// compression is not compressed. The byte at the end is not compressed; it is
+// there because zeros at the end are taken for what a power failure has left
+// unwritten. A record is a byte that says what it is, and
 // fields:
 //
 //	bits 0‥3  kind        4‥5  state: 0 ready, 1 delayed, 2 buried        6  with counters

@@ -27,7 +27,7 @@ func (st *Store) listBeanstalkd() error {
 		return nil
 	}
 	if !st.lost && (st.manifest == nil || st.manifest.epoch == 0) {
-		st.beanstalkd = names
+		st.beanstalkd, st.rearranged = names, true
 		return nil
 	}
 	for _, name := range names {

@@ -32,7 +32,9 @@ type Log struct {
 	// The shard's goroutine only.
 	batch *group   // being filled
 	to    *segment // where it goes
-	live  int64    // jobs, for whose deletes there is always room
+	live  int      // jobs, for whose deletes there is always room
+	fresh int      // puts that were found to fit in this batch
+	begun uint64   // the segment that was begun at the start; never changes
 	tried time.Time
 
 	mu      sync.Mutex
@@ -127,10 +129,12 @@ func newLog(st *Store, t *stream) (*Log, error) {
 		l.oldest.Store(t.names[0].index)
 		l.writer.previous = t.names[len(t.names)-1].index
 	}
-	if err := l.writer.begin(seg); err != nil {
+	if err := l.writer.begin(seg, l.writer.seq); err != nil {
 		seg.file.Close()
 		return nil, fmt.Errorf("beginning %s: %w", seg.name, err)
 	}
+	l.writer.take(seg)
+	l.begun = seg.name.index
 	l.to = seg
 	go l.writer.run()
 	go l.janitor.run()
@@ -169,7 +173,7 @@ func (l *Log) createRoom() (*segment, error) {
 
 // overhead is what a segment takes beside its blocks: its header, and the block
 // that says where the stream goes on.
-const overhead = segmentHeader + blockHeader + 1 + 10
+const overhead = segmentHeader + blockOverhead + 1 + 10
 
 func (s *segment) allocate(n int64) error {
 	s.mu.Lock()
@@ -192,13 +196,28 @@ func (s *segment) allocate(n int64) error {
 	return nil
 }
 
+// extend moves the end of the file at least to that offset, and returns where it
+// is. A sync that finds it moved has to write that, too; so it moves seldom, and
+// zeros lie behind the last block.
+func (s *segment) extend(to int64) (end int64, err error) {
+	s.mu.Lock() // allocate may move it as well
+	defer s.mu.Unlock()
+	if end, err = s.file.Size(); err != nil || end >= to {
+		return end, err
+	}
+	return to, s.file.Truncate(to)
+}
+
 // spoken is how many bytes are written, or will be.
 func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 
 // reserve is how many bytes puts leave alone: for changes of the jobs that are
 // there, for their deletes, and for cleaning, which has to write before it can
 // give back.
-func (l *Log) reserve() int64 { return min(l.store.segment, maxReserve) + l.owed.Load() }
+func (l *Log) reserve() int64 { return l.spare() + l.owed.Load() }
+
+// spare is how much of that is not for deletes.
+func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
 
 // maxReserve bounds what is set aside, in bytes, where segments are large.
 const maxReserve = 256 << 20
@@ -206,8 +225,16 @@ const maxReserve = 256 << 20
 // step is how many bytes are set aside at a time.
 func (l *Log) step() int64 { return max(l.store.segment/8, minSegment) }
 
-// owedDelete is how much is set aside for the delete of one job.
-const owedDelete = 16
+// owedDelete is how many bytes are set aside for the delete of one job, and
+// owedBlock for a block of its own, for as many as owedBlocks jobs: when these
+// are gone there is a segment to clean.
+const (
+	owedDelete = 16
+	owedBlock  = 32
+	owedBlocks = 1 << 16
+)
+
+func owed(live int) int64 { return int64(live)*owedDelete + int64(min(live, owedBlocks))*owedBlock }
 
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
@@ -281,9 +308,10 @@ func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
 // enough space for all that may become of those that are there.
 func (l *Log) FitsPut(n int) bool {
-	if !l.setAside(int64(n)+blockHeader+owedDelete+l.reserve()) || l.stuck.Load() {
+	if !l.setAside(int64(n)+blockOverhead+owedDelete+owedBlock+l.promised()+l.spare()) || l.stuck.Load() {
 		return false
 	}
+	l.fresh++
 	if l.full.Load() {
 		l.full.Store(false)
 		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
@@ -291,13 +319,16 @@ func (l *Log) FitsPut(n int) bool {
 	return true
 }
 
+// promised is how many bytes deletes may take.
+func (l *Log) promised() int64 { return l.owed.Load() + int64(l.fresh)*(owedDelete+owedBlock) }
+
 // FitsChange tells whether there is room for a change of a job.
-func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockHeader + l.owed.Load()) }
+func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.promised()) }
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
 func (l *Log) FitsCopy(n int64) bool {
-	n += blockHeader
-	return l.setAside(n+l.reserve()) || l.unspoken()-n >= l.owed.Load()+l.store.segment/8
+	n += blockOverhead
+	return l.setAside(n+l.promised()+l.spare()) || l.unspoken()-n >= l.promised()+l.store.segment/8
 }
 
 // setAside tells whether that many bytes are set aside and not spoken for; it
@@ -372,7 +403,7 @@ func (l *Log) number(k kind, v uint64) int {
 // begin returns where a record of that size will begin in the batch.
 func (l *Log) begin(size int) int {
 	if l.batch.records > 0 && len(l.batch.buf)+size > maxBatch {
-		l.Commit(nil, int(l.owed.Load()/owedDelete))
+		l.Commit(nil, l.live)
 	}
 	return len(l.batch.buf)
 }
@@ -390,11 +421,12 @@ func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
 func (l *Log) Commit(held Held, live int) bool {
 	g := l.batch
 	if g.records > 0 {
-		g.promise = int64(len(g.buf))
+		g.promise = int64(len(g.buf)) + 1
 		l.to.room.Add(-g.promise)
 		l.written.Add(uint64(g.records))
-		if owed := int64(live) * owedDelete; owed != l.owed.Load() {
-			l.owed.Store(owed)
+		l.live, l.fresh = live, 0
+		if o := owed(live); o != l.owed.Load() {
+			l.owed.Store(o)
 		}
 	}
 	l.mu.Lock()
@@ -473,7 +505,7 @@ func poke(c chan struct{}) {
 // be committed meanwhile.
 func (l *Log) Flush() error {
 	done := make(flushed)
-	if !l.Commit(done, int(l.owed.Load()/owedDelete)) {
+	if !l.Commit(done, l.live) {
 		<-done
 	}
 	if err := l.Err(); err != nil {

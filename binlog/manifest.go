@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/bits"
 	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -21,11 +22,15 @@ const manifestName = "manifest"
 //	sheaf binlog 1
 //	epoch 3
 //	shards 8
+//	begun 17 18 19 20 21 22 23 24
 //	imported binlog.17 10485760
 //	sum 9ae0daaf
 type manifest struct {
-	epoch    uint32 // of the segments that count; others are leftovers
-	shards   int    // streams in it; 0 as long as nothing was ever written
+	epoch  uint32 // of the segments that count; others are leftovers
+	shards int    // streams in it; 0 as long as nothing was ever written
+	// begun are the segments that each shard began when a server last started: if
+	// one that is newer is not there, this is, or it is missing.
+	begun    []uint64
 	imported []importedFile
 }
 
@@ -41,6 +46,13 @@ var errManifest = errors.New("it is damaged")
 func (m *manifest) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sheaf binlog %d\nepoch %d\nshards %d\n", Version, m.epoch, m.shards)
+	if len(m.begun) > 0 {
+		b.WriteString("begun")
+		for _, index := range m.begun {
+			fmt.Fprintf(&b, " %d", index)
+		}
+		b.WriteByte('\n')
+	}
 	for _, f := range m.imported {
 		fmt.Fprintf(&b, "imported %s %d\n", f.name, f.size)
 	}
@@ -72,6 +84,11 @@ func decodeManifest(b []byte) (*manifest, error) {
 			fmt.Sscanf(line, "epoch %d", &m.epoch)
 		case "shards":
 			fmt.Sscanf(line, "shards %d", &m.shards)
+		case "begun":
+			for _, field := range strings.Fields(line)[1:] {
+				index, _ := strconv.ParseUint(field, 10, 64) // the sum is right
+				m.begun = append(m.begun, index)
+			}
 		case "imported":
 			fmt.Sscanf(line, "imported %s %d", &f.name, &f.size)
 			m.imported = append(m.imported, f)

@@ -136,6 +136,7 @@ func (s *scanner) tail() (torn bool) {
 	case hole, end-s.pos < blockHeader:
 		return true
 	case ok:
+		// The last byte of a whole block is not zero.
 		return s.pos+blockHeader+int64(k.stored) > end
 	}
 	return false

@@ -98,14 +98,7 @@ func (st *Store) wrap(err error) error { return fmt.Errorf("binlog %s: %w", st.c
 
 func (st *Store) open() error {
 	dir := st.cfg.Dir
-	if _, err := st.fs.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := st.fs.Mkdir(dir); err != nil {
-			return err
-		}
-		if err := st.fs.SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil {
-			return err
-		}
-	} else if err != nil {
+	if err := st.makeDir(dir); err != nil {
 		return err
 	}
 	if err := st.fs.Writable(dir); err != nil {
@@ -123,7 +116,28 @@ func (st *Store) open() error {
 	if st.manifest, err = readManifest(st.fs, dir); err != nil && !errors.Is(err, errManifest) {
 		return err
 	}
-	return st.list(err)
+	if err := st.list(err); err != nil {
+		return err
+	}
+	return st.listBeanstalkd()
+}
+
+// makeDir makes a directory, and those above it, if they are not there.
+func (st *Store) makeDir(dir string) error {
+	_, err := st.fs.ReadDir(dir)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(filepath.Clean(dir))
+	if above != dir {
+		if err := st.makeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := st.fs.Mkdir(dir); err != nil {
+		return err
+	}
+	return st.fs.SyncDir(above)
 }
 
 // minSegment is the smallest size of a segment, in bytes.
@@ -159,9 +173,6 @@ func (st *Store) list(manifest error) error {
 		return err
 	}
 	st.lost = st.manifest == nil && len(names) > 0
-	if err := st.listBeanstalkd(); err != nil {
-		return err
-	}
 	for _, name := range foreign {
 		st.report(Damage{name, 0, "a foreign file: it is left alone"})
 	}
@@ -179,6 +190,9 @@ func (st *Store) list(manifest error) error {
 func (st *Store) checkVersions(names []segmentName) error {
 	for _, n := range names {
 		b, err := readFile(st.fs, filepath.Join(st.cfg.Dir, n.String()), segmentHeader)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // Dump goes without the lock: a server may clean here
+		}
 		if err != nil {
 			return err
 		}
@@ -201,7 +215,11 @@ func (st *Store) sortStreams(names []segmentName) {
 	if m := st.manifest; m != nil {
 		st.epoch = m.epoch
 		for i := range m.shards {
-			st.streams = append(st.streams, &stream{epoch: m.epoch, shard: uint32(i)})
+			t := &stream{epoch: m.epoch, shard: uint32(i)}
+			if i < len(m.begun) {
+				t.begun = m.begun[i]
+			}
+			st.streams = append(st.streams, t)
 		}
 	}
 	for _, n := range names {
@@ -221,7 +239,7 @@ func (st *Store) sortStreams(names []segmentName) {
 			st.streams[n.shard].names = append(st.streams[n.shard].names, n)
 		}
 	}
-	if len(st.streams) != st.cfg.Shards || len(st.beanstalkd) > 0 {
+	if len(st.streams) != st.cfg.Shards {
 		st.rearranged = true
 	}
 }
@@ -339,7 +357,22 @@ func (st *Store) begin() ([]*Log, error) {
 		}
 		st.logs = append(st.logs, l)
 	}
-	return st.logs, st.fs.SyncDir(st.cfg.Dir)
+	if err := st.fs.SyncDir(st.cfg.Dir); err != nil || st.rearranged {
+		return st.logs, err
+	}
+	return st.logs, writeManifest(st.fs, st.cfg.Dir, st.newManifest())
+}
+
+// newManifest says what there is from now on.
+func (st *Store) newManifest() *manifest {
+	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards}
+	if st.manifest != nil {
+		m.imported = st.manifest.imported
+	}
+	for _, l := range st.logs {
+		m.begun = append(m.begun, l.begun)
+	}
+	return m
 }
 
 // trim gives back the space that a crashed server had set aside, cuts off a torn
@@ -351,10 +384,10 @@ func (st *Store) trim(t *stream) error {
 		}
 		t.names = slices.DeleteFunc(t.names, func(m segmentName) bool { return m == n })
 	}
-	if len(t.names) == 0 {
+	if t.tail.index == 0 {
 		return nil
 	}
-	f, err := st.fs.OpenWrite(filepath.Join(st.cfg.Dir, t.names[len(t.names)-1].String()))
+	f, err := st.fs.OpenWrite(filepath.Join(st.cfg.Dir, t.tail.String()))
 	if err != nil {
 		return err
 	}
@@ -382,7 +415,7 @@ func (st *Store) Commit() error {
 }
 
 func (st *Store) commit() error {
-	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards}
+	m := st.newManifest()
 	for _, name := range st.beanstalkd {
 		f, err := st.imported(name)
 		if err != nil {

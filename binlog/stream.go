@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // Sink takes what is read back of one stream, in the order in which it was
@@ -33,13 +34,15 @@ type Segment struct {
 type stream struct {
 	epoch, shard uint32
 	names        []segmentName // of the segments that there are, in order
+	begun        uint64        // the segment that was the newest when a server last started, 0 if not known
 
 	// What reading it back has told.
 	segments []Segment
 	last     uint64        // sequence number of the last block
 	lastID   uint64        // the highest job id
 	oldest   uint64        // the oldest segment that is needed
-	end      int64         // of the last block in the last segment that was begun
+	tail     segmentName   // of the last segment that was read
+	end      int64         // of the last block in it
 	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
 }
@@ -49,9 +52,10 @@ func (t *stream) replay(st *Store, sink Sink) error {
 	r := &replayer{stream: t, store: st, sink: sink}
 	defer r.unpacker.close()
 	if len(t.names) == 0 {
-		r.report(segmentName{t.epoch, t.shard, 0}, 0, "all segments of this shard are missing")
+		r.report(segmentName{t.epoch, t.shard, t.begun}, 0, "all segments of this shard are missing, or none can be read")
 	}
-	for _, name := range t.names {
+	names := t.names
+	for _, name := range names {
 		if err := r.segment(name); err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
@@ -69,9 +73,10 @@ type replayer struct {
 	records  records
 	record   record
 	header   header
-	next     uint64 // the sequence number that comes next; 0 if not known
-	rolled   uint64 // the segment in which the stream goes on, as last said
-	before   segmentName
+	next     uint64  // the sequence number that comes next; 0 if not known
+	rolled   uint64  // the segment in which the stream goes on, as last said
+	headless bool    // the header of the tail is damaged
+	dump     *dumper // nil but in Dump
 }
 
 func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
@@ -91,23 +96,32 @@ func (r *replayer) segment(name segmentName) error {
 		return err
 	}
 	h, err := decodeHeader(sc.peek(0, segmentHeader), name)
+	headless := false
 	var future versionError
 	switch {
 	case errors.As(err, &future):
 		return err
-	case err != nil && r.isLast(name) && unbegun(sc):
+	case sc.err != nil:
+		r.report(name, 0, "it cannot be read: %v", sc.err)
+		r.leave(name)
+		return nil
+	case err != nil && !errors.Is(err, errHeader):
+		r.report(name, 0, "%v: it is ignored", err)
+		r.leave(name)
+		return nil
+	case err != nil && r.isLast(name) && unbegun(f, sc, r.next):
 		// The server went down before anything in it counted.
-		if k, _, _, ok := sc.next(); !ok || k.seq < r.next {
-			r.unbegun = append(r.unbegun, name)
-			return nil
-		}
-		sc.pos = segmentHeader
+		r.stream.unbegun = append(r.stream.unbegun, name)
+		r.dump.unbegun(name)
+		return nil
 	case err != nil:
 		r.report(name, 0, "%v", err)
+		headless = true
 	default:
 		r.begin(&h)
+		r.dump.segment(&h)
 	}
-	r.before, r.end = name, segmentHeader
+	r.tail, r.end, r.headless = name, segmentHeader, headless
 	seg := Segment{Index: name.index}
 	for {
 		k, at, stored, ok := sc.next()
@@ -128,6 +142,7 @@ func (r *replayer) segment(name segmentName) error {
 		r.end = sc.pos
 		plain, err := r.unpacker.unpack(&k, stored)
 		if err == nil {
+			r.dump.block(name, at, &k, plain)
 			err = r.apply(plain, name.index)
 		}
 		if err != nil {
@@ -139,15 +154,29 @@ func (r *replayer) segment(name segmentName) error {
 		r.report(name, sc.pos, "the rest cannot be read: %v", sc.err)
 	}
 	r.torn = sc.tail()
+	r.dump.tail(name, sc, r.torn)
 	r.segments = append(r.segments, seg)
 	return nil
 }
 
-// unbegun tells whether the header of a segment never came to the disk: it ends
-// with a time, which is not zero.
-func unbegun(sc *scanner) bool {
+// unbegun tells whether the header of a segment never came to the disk, which
+// ends with a time that is not zero, nor any block that could come next.
+func unbegun(f File, sc *scanner, next uint64) bool {
 	b := sc.peek(0, segmentHeader)
-	return len(b) < segmentHeader || binary.LittleEndian.Uint64(b[segmentHeader-8:]) == 0
+	if len(b) == segmentHeader && binary.LittleEndian.Uint64(b[segmentHeader-8:]) != 0 {
+		return false
+	}
+	ahead, err := newScanner(f, func(from, to int64) {})
+	if err != nil {
+		return false
+	}
+	k, _, _, ok := ahead.next()
+	return !ok && ahead.err == nil || ok && k.seq < next
+}
+
+// leave takes a file off the stream: it stays where it is.
+func (r *replayer) leave(name segmentName) {
+	r.names = slices.DeleteFunc(slices.Clone(r.names), func(n segmentName) bool { return n == name })
 }
 
 func (r *replayer) isLast(name segmentName) bool { return name == r.names[len(r.names)-1] }
@@ -155,11 +184,12 @@ func (r *replayer) isLast(name segmentName) bool { return name == r.names[len(r.
 // begin compares the header of a segment with what came before it.
 func (r *replayer) begin(h *header) {
 	switch {
-	case r.before.index == 0:
-	case h.previous != r.before.index && h.previous > r.before.index:
+	case r.tail.index == 0:
+	case h.previous != r.tail.index && h.previous > r.tail.index:
 		r.report(segmentName{r.epoch, r.shard, h.previous}, 0, "the segment is missing")
+	case r.headless && r.end == segmentHeader: // it is told that all of it is lost
 	case r.next != 0 && h.first > r.next:
-		r.report(r.before, r.end, "the end is missing: %d blocks", h.first-r.next)
+		r.report(r.tail, r.end, "the end is missing: %d blocks", h.first-r.next)
 	}
 	if h.first > r.next {
 		r.next = h.first
@@ -180,6 +210,7 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 			r.lastID = max(r.lastID, rec.job.ID)
 			r.sink.Change(&rec.job.Meta)
 		case kindDelete:
+			r.lastID = max(r.lastID, rec.number)
 			r.sink.Delete(rec.number)
 		case kindDrop:
 			r.oldest = max(r.oldest, rec.number)
@@ -206,8 +237,10 @@ func (r *replayer) finish() {
 	last := r.names[len(r.names)-1]
 	if r.rolled > last.index {
 		r.report(segmentName{r.epoch, r.shard, r.rolled}, 0, "the segment is missing")
+	} else if r.begun > last.index {
+		r.report(segmentName{r.epoch, r.shard, r.begun}, 0, "the segment is missing")
 	}
-	if !r.torn && r.before == last {
-		r.report(last, r.end, "what follows is no block, and no torn end of one: it is ignored")
+	if !r.torn && r.tail.index != 0 {
+		r.report(r.tail, r.end, "what follows is no block, and no torn end of one: it is ignored")
 	}
 }

@@ -127,7 +127,7 @@ func (w *writer) write(g *group) error {
 			return err
 		}
 	}
-	if err := w.block(g.buf, g.promise); err != nil {
+	if err := w.block(w.to, g.buf, g.promise); err != nil {
 		return err
 	}
 	if w.store.cfg.Sync == 0 {
@@ -143,26 +143,24 @@ func (w *writer) write(g *group) error {
 	return nil
 }
 
-// block writes the records in b, which has room for a header, as one block. It
-// waits when there is no room on a disk that does not keep what was set aside.
-func (w *writer) block(b []byte, promise int64) error {
+// block writes the records in b, which has room for a header, as one block to
+// the segment that is written. It waits when there is no room on a disk that does not keep what was set aside.
+func (w *writer) block(to *segment, b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq)
-	size := w.to.size.Load()
+	size := to.size.Load()
 	if end := size + int64(len(packed)); end > w.end {
-		// A sync that finds the end of the file moved has to write that, too. So it
-		// moves seldom, and zeros lie behind the last block.
-		w.end = end + w.step()
-		if err := w.to.file.Truncate(w.end); err != nil {
-			return fmt.Errorf("writing %s at offset %d: %w", w.to.name, size, err)
+		var err error
+		if w.end, err = to.extend(end + w.step()); err != nil {
+			return fmt.Errorf("writing %s at offset %d: %w", to.name, size, err)
 		}
 	}
 	for {
-		n, err := w.to.file.WriteAt(packed, size)
+		n, err := to.file.WriteAt(packed, size)
 		if err == nil {
 			break
 		}
 		if !isFull(err) {
-			return fmt.Errorf("writing %s at offset %d: %w", w.to.name, size+int64(n), err)
+			return fmt.Errorf("writing %s at offset %d: %w", to.name, size+int64(n), err)
 		}
 		if !w.stuck.Swap(true) {
 			w.store.log.Error("binlog: the disk is full: answers wait for room, puts are answered OUT_OF_MEMORY", "shard", w.stream.shard, "err", err)
@@ -171,18 +169,23 @@ func (w *writer) block(b []byte, promise int64) error {
 	}
 	w.stuck.Store(false)
 	w.seq++
-	w.to.size.Store(size + int64(len(packed)))
-	w.to.room.Add(promise - int64(len(packed)))
+	to.size.Store(size + int64(len(packed)))
+	to.room.Add(promise - int64(len(packed)))
 	return nil
 }
 
-// roll goes on in the next segment. What is in the one before is on the disk
-// before anything is written to the new one, so that what a power failure
-// takes is always the end of the stream.
+// roll goes on in the next segment. It is begun before the one before says that
+// the stream goes on there, and that is on the disk before anything else is
+// written to the new one: so what a power failure takes is always the end of the
+// stream, and a segment that was announced is there.
 func (w *writer) roll(next *segment) error {
 	old := w.to
+	w.previous = old.name.index
+	if err := w.begin(next, w.seq+1); err != nil {
+		return fmt.Errorf("beginning %s: %w", next.name, err)
+	}
 	record := appendNumber(make([]byte, blockHeader, 64), kindRoll, next.name.index)
-	if err := w.block(record, int64(len(record))); err != nil {
+	if err := w.block(old, record, int64(len(record))+1); err != nil {
 		return err
 	}
 	if w.store.cfg.Sync != SyncNever {
@@ -190,27 +193,32 @@ func (w *writer) roll(next *segment) error {
 			return err
 		}
 	}
-	w.previous = old.name.index
-	if err := w.begin(next); err != nil {
-		return fmt.Errorf("beginning %s: %w", next.name, err)
-	}
+	w.take(next)
 	return old.close()
 }
 
-// begin writes the header of a segment, which is written to from now on.
-func (w *writer) begin(seg *segment) error {
+// begin writes the header of a segment whose first block has that number.
+func (w *writer) begin(seg *segment, first uint64) error {
 	h := header{
 		segmentName: seg.name,
 		shards:      uint32(w.store.cfg.Shards),
 		previous:    w.previous,
 		oldest:      w.oldest.Load(),
-		first:       w.seq,
+		first:       first,
 		lastID:      w.store.highestID(),
 		created:     time.Now().UnixNano(),
 	}
 	if _, err := seg.file.WriteAt(h.encode(), 0); err != nil {
 		return err
 	}
+	if w.store.cfg.Sync != SyncNever {
+		return seg.file.Sync()
+	}
+	return nil
+}
+
+// take goes on in a segment that was begun.
+func (w *writer) take(seg *segment) {
 	seg.size.Store(segmentHeader)
 	w.end = segmentHeader
 	w.current.Store(seg.name.index)
@@ -218,5 +226,4 @@ func (w *writer) begin(seg *segment) error {
 	w.to = seg
 	w.stream.names = append(w.stream.names, seg.name)
 	w.janitor.mu.Unlock()
-	return nil
 }

@@ -115,12 +115,16 @@ func (h *file) Allocate(off, size int64) error {
 	})
 }
 
-// Truncate sets the size, and gives back all blocks behind it.
+// Truncate sets the size, and gives back all blocks behind it; but not if the
+// file grows by it, as Linux does it.
 func (h *file) Truncate(size int64) error {
 	return h.do(OpTruncate, size, 0, func(f *node) error {
+		grows := size > int64(len(f.data))
 		f.write(size, make([]byte, max(int64(len(f.data))-size, 0)))
 		f.data = resize(f.data, int(size))
-		h.fs.give(f, size)
+		if !grows {
+			h.fs.give(f, size)
+		}
 		return nil
 	})
 }

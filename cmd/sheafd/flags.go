@@ -122,7 +122,7 @@ func (o *options) flagSet() *pflag.FlagSet {
 
 // usage is what --help prints.
 func usage() string {
-	return "Usage: sheafd [OPTIONS]\n\nA work queue that speaks beanstalkd's protocol, on every core.\n\nOptions:\n" +
+	return "Usage: sheafd [OPTIONS]\n       sheafd binlog dump DIR\n\nA work queue that speaks beanstalkd's protocol, on every core.\n\nOptions:\n" +
 		new(options).flagSet().FlagUsages() +
 		"\nSizes are in bytes, or with a suffix: 512K, 64M, 2G (powers of 1024).\n" +
 		"Signals: SIGUSR1 drains (puts are refused); SIGTERM and SIGINT shut down.\n"

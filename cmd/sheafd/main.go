@@ -34,16 +34,7 @@ func versionString() string {
 }
 
 func main() {
-	o, err := parseFlags(os.Args[1:])
-	switch {
-	case err != nil:
-	case o.help:
-		fmt.Print(usage())
-	case o.version:
-		fmt.Println("sheafd", versionString())
-	default:
-		err = run(o)
-	}
+	err := command(os.Args[1:])
 	if err == nil {
 		return
 	}
@@ -53,7 +44,29 @@ func main() {
 		os.Exit(2)
 	}
 	fmt.Fprintf(os.Stderr, "sheafd: %v\n", err)
+	if errors.Is(err, errDamaged) {
+		os.Exit(3)
+	}
 	os.Exit(1)
+}
+
+// command does what the command line says.
+func command(args []string) error {
+	if len(args) > 0 && args[0] == "binlog" {
+		return binlogCommand(os.Stdout, args[1:])
+	}
+	o, err := parseFlags(args)
+	switch {
+	case err != nil:
+		return err
+	case o.help:
+		fmt.Print(usage())
+	case o.version:
+		fmt.Println("sheafd", versionString())
+	default:
+		return run(o)
+	}
+	return nil
 }
 
 // run serves until a signal ends it.
@@ -90,6 +103,7 @@ func run(o *options) error {
 			return err
 		}
 	}
+	stopEarly := exitOnSignal(log, listeners)
 	engine, err := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory), Binlog: o.binlogConfig(log)})
 	if err != nil {
 		for _, l := range listeners {
@@ -97,6 +111,7 @@ func run(o *options) error {
 		}
 		return err
 	}
+	stopEarly()
 	protocol := beanstalk.New(beanstalk.Config{Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString()})
 	srv, err := netio.NewServer(netio.Config{
 		NewSession:     protocol.NewSession,
@@ -146,6 +161,30 @@ func run(o *options) error {
 			log.Info("stopped")
 			return nil
 		}
+	}
+}
+
+// exitOnSignal has SIGTERM and SIGINT end the process at once, until the answer
+// is called: for as long as the binlog is read, when there is nobody to be
+// served and nothing to be lost.
+func exitOnSignal(log *slog.Logger, listeners []net.Listener) (stop func()) {
+	c := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		select {
+		case <-done:
+		case sig := <-c:
+			for _, l := range listeners {
+				l.Close()
+			}
+			log.Info("stopped before the binlog was read", "signal", sig.String())
+			os.Exit(0)
+		}
+	}()
+	return func() {
+		signal.Stop(c)
+		close(done)
 	}
 }
 

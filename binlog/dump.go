@@ -1,0 +1,298 @@
+package binlog
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Dump prints what is in the directory of a binlog, a record a line, in the
+// order in which a server reads it back:
+//
+//	FILE OFFSET WHAT KEY=VALUE ...
+//	FILE OFFSET damage: WHAT IS WRONG
+//
+// The records of a block stand below it, with the offset of the block. It
+// opens nothing for writing and takes no lock, so it runs on a directory that
+// is read-only, and beside a server: then it shows what was there when it came
+// by. It takes no more memory than the largest block needs. A nil fsys is OS.
+//
+// It returns how many lines are damage; Open would report the same. The error is
+// why not all could be read, or be printed.
+func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
+	if fsys == nil {
+		fsys = OS
+	}
+	st := &Store{cfg: Config{Dir: dir}, fs: fsys, log: slog.New(slog.DiscardHandler)}
+	d := &dumper{store: st, out: bufio.NewWriter(w)}
+	err = d.directory()
+	d.damage()
+	if e := d.out.Flush(); err == nil {
+		err = e
+	}
+	if err != nil {
+		err = st.wrap(err)
+	}
+	return len(st.damages), err
+}
+
+// dumper is a Dump under way. A replayer tells it what it goes through; if it
+// is nil, nothing comes of that.
+type dumper struct {
+	store   *Store
+	out     *bufio.Writer
+	told    int  // damages that were printed
+	moved   bool // the segment was written to by a server while it was read
+	records records
+	record  record
+}
+
+func (d *dumper) directory() error {
+	st := d.store
+	if _, err := st.fs.ReadDir(st.cfg.Dir); err != nil {
+		return err
+	}
+	m, err := readManifest(st.fs, st.cfg.Dir)
+	if err != nil && !errors.Is(err, errManifest) {
+		return err
+	}
+	st.manifest = m
+	if err := st.list(err); err != nil {
+		return err
+	}
+	switch {
+	case m != nil:
+		d.line(manifestName, 0, "epoch=%d shards=%d", m.epoch, m.shards)
+		for _, f := range m.imported {
+			d.line(manifestName, 0, "imported file=%s size=%d", word(f.name), f.size)
+		}
+	case len(st.streams)+len(st.damages) == 0:
+		d.line(manifestName, 0, "none: nothing was written here")
+	}
+	names, foreign, err := beanstalkdFiles(st.fs, st.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range foreign {
+		st.report(f)
+	}
+	for _, name := range names {
+		f, err := st.imported(name)
+		if err != nil {
+			return err
+		}
+		d.line(name, 0, "beanstalkd size=%d: not imported yet", f.size)
+	}
+	for _, name := range st.leftovers {
+		d.line(name, 0, "leftover: it does not count and is removed when a server starts")
+	}
+	return d.streams()
+}
+
+func (d *dumper) streams() error {
+	// Which segments have begun is found out before any is read: then those
+	// before them are complete, whatever a server does meanwhile.
+	idle := make(map[segmentName]bool)
+	for _, t := range d.store.streams {
+		if n := len(t.names); n > 0 && !d.begun(t.names[n-1]) {
+			idle[t.names[n-1]] = true
+		}
+	}
+	for _, t := range d.store.streams {
+		if err := d.stream(t, idle); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begun tells whether there is anything in a segment.
+func (d *dumper) begun(name segmentName) bool {
+	f, err := d.store.fs.Open(filepath.Join(d.store.cfg.Dir, name.String()))
+	if err != nil {
+		return true // to be met again when it is read
+	}
+	defer f.Close()
+	sc, err := newScanner(f, func(from, to int64) {})
+	return err != nil || !unbegun(f, sc, 0)
+}
+
+// stream is stream.replay, beside a server that may go on.
+func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
+	r := &replayer{stream: t, store: d.store, sink: nowhere{}, dump: d}
+	defer r.unpacker.close()
+	if len(t.names) == 0 {
+		return t.replay(d.store, nowhere{}) // it reports that
+	}
+	for _, name := range t.names {
+		if idle[name] {
+			d.unbegun(name)
+			continue
+		}
+		d.moved = false
+		switch err := r.segment(name); {
+		case errors.Is(err, fs.ErrNotExist):
+			d.line(name.String(), 0, "gone: a server has removed it meanwhile")
+			r.tail, r.next, r.oldest, r.torn = name, 0, max(r.oldest, name.index), true
+		case err != nil:
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+	// What a server has done meanwhile is no damage.
+	r.torn = r.torn || d.moved
+	if d.rolled(t, r.rolled) {
+		r.rolled = 0
+	}
+	r.finish()
+	d.damage()
+	return nil
+}
+
+// rolled tells whether a stream has that segment now, or a later one.
+func (d *dumper) rolled(t *stream, index uint64) bool {
+	entries, _ := d.store.fs.ReadDir(d.store.cfg.Dir)
+	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		n, ok := parseSegmentName(e.Name())
+		return ok && n.epoch == t.epoch && n.shard == t.shard && n.index >= index
+	})
+}
+
+// nowhere is the Sink of a Dump, which goes by blocks.
+type nowhere struct{}
+
+func (nowhere) Put(*Job, uint64) {}
+func (nowhere) Change(*Meta)     {}
+func (nowhere) Delete(uint64)    {}
+func (nowhere) Drop(uint64)      {}
+
+// line prints a line, below the damage that was found on the way to it.
+func (d *dumper) line(file string, at int64, format string, args ...any) {
+	d.damage()
+	fmt.Fprintf(d.out, "%s %d ", file, at)
+	fmt.Fprintf(d.out, format, args...)
+	d.out.WriteByte('\n')
+}
+
+// damage prints the damage that was found since it was last called.
+func (d *dumper) damage() {
+	for _, g := range d.store.damages[d.told:] {
+		fmt.Fprintf(d.out, "%s %d damage: %s\n", word(g.File), g.Offset, g.What)
+		if d.told++; d.told == maxDamages {
+			fmt.Fprintf(d.out, "damage beyond the first %d is not listed\n", maxDamages)
+		}
+	}
+}
+
+func (d *dumper) segment(h *header) {
+	if d == nil {
+		return
+	}
+	d.line(h.String(), 0, "segment shard=%d of=%d epoch=%d previous=%d oldest=%d first-block=%d last-id=%d created=%s",
+		h.shard, h.shards, h.epoch, h.previous, h.oldest, h.first, h.lastID, moment(h.created))
+}
+
+// unbegun prints that a file is one that was made ready for later.
+func (d *dumper) unbegun(name segmentName) {
+	if d == nil {
+		return
+	}
+	d.line(name.String(), 0, "unbegun: nothing is in it yet")
+}
+
+// block prints a block and the records in it.
+func (d *dumper) block(name segmentName, at int64, k *block, plain []byte) {
+	if d == nil {
+		return
+	}
+	n := 0
+	for d.records.rest = plain; d.records.next(&d.record); n++ {
+	}
+	file := name.String()
+	d.line(file, at, "block seq=%d records=%d stored=%d plain=%d compression=%s", k.seq, n, k.stored, k.plain, k.compression)
+	d.records.rest, d.records.bad = plain, false
+	for d.records.next(&d.record) {
+		switch r := &d.record; r.kind {
+		case kindPut:
+			d.line(file, at, "put id=%d tube=%s %s ttr=%d created=%s%s body=%s", r.job.ID, word(r.job.Tube), place(&r.job.Meta), r.job.TTR,
+				moment(r.job.Created), counters(&r.job.Meta, false), body(r.job.Body))
+		case kindChange:
+			d.line(file, at, "change id=%d %s%s", r.job.ID, place(&r.job.Meta), counters(&r.job.Meta, true))
+		case kindDelete:
+			d.line(file, at, "delete id=%d", r.number)
+		default: // what is about segments
+			d.line(file, at, "%s segment=%d", r.kind, r.number)
+		}
+	}
+	d.records.bad = false
+}
+
+// tail prints what is behind the last block of a segment, if it is no damage.
+func (d *dumper) tail(name segmentName, sc *scanner, torn bool) {
+	if d == nil {
+		return
+	}
+	if size, err := sc.file.Size(); err == nil && size != sc.size {
+		d.moved = true
+		return
+	}
+	if !torn || sc.pos >= sc.size {
+		return
+	}
+	for at := sc.pos; at < sc.size; at += 64 << 10 {
+		if len(bytes.TrimLeft(sc.peek(at, 64<<10), "\x00")) > 0 {
+			d.line(name.String(), sc.pos, "torn: a block was cut off here; bytes=%d", sc.size-sc.pos)
+			return
+		}
+	}
+	d.line(name.String(), sc.pos, "zeros bytes=%d", sc.size-sc.pos)
+}
+
+// place is where a job is, and how urgent it is there.
+func place(m *Meta) string {
+	s := "state=" + m.State.String()
+	switch m.State {
+	case Delayed:
+		s += " until=" + moment(m.At)
+	case Buried:
+		s += fmt.Sprint(" place=", m.At)
+	}
+	return s + fmt.Sprintf(" pri=%d delay=%d", m.Pri, m.Delay)
+}
+
+// counters are those of a job; if not all, none that has only zeros.
+func counters(m *Meta, all bool) string {
+	if !all && m.Reserves|m.Timeouts|m.Releases|m.Buries|m.Kicks == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" reserves=%d timeouts=%d releases=%d buries=%d kicks=%d", m.Reserves, m.Timeouts, m.Releases, m.Buries, m.Kicks)
+}
+
+func moment(unix int64) string {
+	return time.Unix(0, unix).UTC().Format("2006-01-02T15:04:05.000000000Z")
+}
+
+// body quotes a body, or its beginning if it is long.
+func body(b []byte) string {
+	const most = 64
+	if len(b) <= most {
+		return strconv.QuoteToASCII(string(b))
+	}
+	return fmt.Sprintf("%+q…(%d bytes)", b[:most], len(b))
+}
+
+// word is s, quoted if it would not read as one word.
+func word(s string) string {
+	if q := strconv.QuoteToASCII(s); s == "" || len(q) != len(s)+2 || strings.ContainsAny(s, " =") {
+		return q
+	}
+	return s
+}
