@@ -82,7 +82,8 @@
 //	80     blocks
 //
 // Blocks of a stream are numbered without gaps, over all of its segments, so
-// that one that is missing is missed. A block of more than 8 MiB before
+// that one that is missing is missed. (A block with a roll has the number of the
+// one behind it.) A block of more than 8 MiB before
 // compression is not compressed. The byte at the end is not compressed; it is
 // there because zeros at the end are taken for what a power failure has left
 // unwritten. A record is a byte that says what it is, and

@@ -188,6 +188,8 @@ func (r *replayer) begin(h *header) {
 	case h.previous != r.tail.index && h.previous > r.tail.index:
 		r.report(segmentName{r.epoch, r.shard, h.previous}, 0, "the segment is missing")
 	case r.headless && r.end == segmentHeader: // it is told that all of it is lost
+	case !r.torn && r.rolled != h.index:
+		r.report(r.tail, r.end, "what follows is no block, and no torn end of one: it is ignored")
 	case r.next != 0 && h.first > r.next:
 		r.report(r.tail, r.end, "the end is missing: %d blocks", h.first-r.next)
 	}
@@ -217,6 +219,7 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 			r.sink.Drop(rec.number)
 		case kindRoll:
 			r.rolled = rec.number
+			r.next-- // the next block has the same number, see writer.roll
 		}
 	}
 	if r.records.bad {

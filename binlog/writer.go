@@ -177,17 +177,19 @@ func (w *writer) block(to *segment, b []byte, promise int64) error {
 // roll goes on in the next segment. It is begun before the one before says that
 // the stream goes on there, and that is on the disk before anything else is
 // written to the new one: so what a power failure takes is always the end of the
-// stream, and a segment that was announced is there.
+// stream, and a segment that was announced is there. The block that says so has
+// the number of the next one: whether it is there or not, none is missing.
 func (w *writer) roll(next *segment) error {
 	old := w.to
 	w.previous = old.name.index
-	if err := w.begin(next, w.seq+1); err != nil {
+	if err := w.begin(next, w.seq); err != nil {
 		return fmt.Errorf("beginning %s: %w", next.name, err)
 	}
 	record := appendNumber(make([]byte, blockHeader, 64), kindRoll, next.name.index)
 	if err := w.block(old, record, int64(len(record))+1); err != nil {
 		return err
 	}
+	w.seq--
 	if w.store.cfg.Sync != SyncNever {
 		if err := old.file.Sync(); err != nil {
 			return err
