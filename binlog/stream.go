@@ -247,3 +247,15 @@ func (r *replayer) finish() {
 		r.report(r.tail, r.end, "what follows is no block, and no torn end of one: it is ignored")
 	}
 }
+
+// drop takes the segments before that one off the list of the stream, and
+// returns them.
+func (t *stream) drop(before uint64) []segmentName {
+	i := slices.IndexFunc(t.names, func(n segmentName) bool { return n.index >= before })
+	if i < 0 {
+		i = len(t.names)
+	}
+	gone := slices.Clone(t.names[:i])
+	t.names = slices.Delete(t.names, 0, i)
+	return gone
+}

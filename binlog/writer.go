@@ -30,7 +30,7 @@ func (w *writer) run() {
 		w.mu.Lock()
 		for i, g := range taken {
 			g.reset()
-			if len(w.free) < 8 {
+			if len(w.free) < 3 {
 				w.free = append(w.free, g)
 			}
 			taken[i] = nil

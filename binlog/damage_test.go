@@ -1,0 +1,593 @@
+package binlog_test
+
+// A directory that is not as it was written: what is wrong is told, with file
+// and offset, all else is saved, and nothing is served that was not written.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// history is the directory of two shards after three lives of a server, in
+// which one log went on from one segment to another.
+func history(t testing.TB) map[string]string {
+	t.Helper()
+	f := faultfs.New()
+	cfg := config(f, 2)
+	cfg.Compression = binlog.S2
+	s := serve(t, cfg)
+	for id := uint64(1); id <= 6; id++ {
+		s.does(int(id%2), func(l *binlog.Log) { l.Put(job(id, "a", fmt.Sprint("body ", id))) })
+	}
+	s.does(1, func(l *binlog.Log) {
+		l.Change(&binlog.Meta{ID: 1, State: binlog.Buried, At: 1, Pri: 7, Reserves: 1, Buries: 1})
+		l.Change(&binlog.Meta{ID: 3, State: binlog.Delayed, At: 1_900_000_000_000_000_000, Delay: 1000, Releases: 1})
+	})
+	s.rolls(0, 7)
+	s.does(0, func(l *binlog.Log) { l.Delete(2) })
+	s.does(0, func(l *binlog.Log) { l.Put(job(8, "b", strings.Repeat("eight", 200))) }) // is compressed
+	s.does(0, func(l *binlog.Log) { l.Put(job(10, "b", noise(700))) })
+	s.close()
+	s = serve(t, cfg)
+	s.does(0, func(l *binlog.Log) { l.Put(job(12, "b", "twelve")) })
+	s.does(1, func(l *binlog.Log) { l.Put(job(9, "b", strings.Repeat("nine", 100))) })
+	s.does(1, func(l *binlog.Log) { l.Put(job(11, "b", noise(600))) })
+	s.does(1, func(l *binlog.Log) { l.Delete(5) })
+	s.close()
+	s = serve(t, cfg)
+	s.does(0, func(l *binlog.Log) { l.Put(job(14, "b", "fourteen")) })
+	s.does(0, func(l *binlog.Log) { l.Put(job(16, "b", "sixteen")) })
+	s.does(1, func(l *binlog.Log) { l.Put(job(13, "b", noise(600))) })
+	s.does(1, func(l *binlog.Log) { l.Put(job(15, "b", "fifteen")) })
+	s.close()
+	return files(t, f)
+}
+
+// A stream's segments, by shard, in order.
+func streams(files map[string]string) (all [2][]string) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		switch {
+		case strings.HasPrefix(name, "segment.1.0."):
+			all[0] = append(all[0], name)
+		case strings.HasPrefix(name, "segment.1.1."):
+			all[1] = append(all[1], name)
+		}
+	}
+	return all
+}
+
+// without returns the jobs of a history without some of its blocks.
+func without(files map[string]string, lost func(file string, b binlog.Block) bool) *jobs {
+	all := noJobs()
+	for _, stream := range streams(files) {
+		one := noJobs()
+		for _, name := range stream {
+			for _, b := range binlog.Blocks([]byte(files[name])) {
+				if !lost(name, b) {
+					b.Replay(one, 0)
+				}
+			}
+		}
+		maps.Copy(all.of, one.of)
+	}
+	return all
+}
+
+func nothing(string, binlog.Block) bool { return false }
+
+// with returns a history with another content of a file.
+func with(files map[string]string, name, data string) map[string]string {
+	c := maps.Clone(files)
+	c[name] = data
+	return c
+}
+
+// at tells where damages are.
+func at(damages []binlog.Damage) string {
+	var all []string
+	for _, d := range damages {
+		all = append(all, fmt.Sprintf("%s at %d", d.File, d.Offset))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// finds reads a directory back that is damaged in these places, and has these
+// jobs.
+func finds(t testing.TB, f *faultfs.FS, want *jobs, places ...string) {
+	t.Helper()
+	got, damages := readBack(t, config(f, 2))
+	slices.Sort(places)
+	if where := at(damages); where != strings.Join(places, ", ") {
+		t.Fatalf("damage is found at %q, it is at %q:\n%v", where, strings.Join(places, ", "), damages)
+	}
+	if !maps.EqualFunc(got.of, want.of, sameJob) {
+		got.same(t, want)
+	}
+}
+
+// sameJob is reflect.DeepEqual, but fast.
+func sameJob(a, b binlog.Job) bool {
+	return a.Meta == b.Meta && a.TTR == b.TTR && a.Created == b.Created && a.Tube == b.Tube && bytes.Equal(a.Body, b.Body)
+}
+
+func place(file string, off int64) string { return fmt.Sprintf("%s at %d", file, off) }
+
+func TestNoDamage(t *testing.T) {
+	all := history(t)
+	want := without(all, nothing)
+	if ids := slices.Sorted(maps.Keys(want.of)); !slices.Equal(ids, []uint64{1, 3, 4, 6, 8, 9, 10, 11, 12, 13, 14, 15, 16}) {
+		t.Fatalf("the history has jobs %d", ids)
+	}
+	finds(t, disk(all), want)
+}
+
+// TestEveryFlippedBit flips one bit of each byte of each file.
+func TestEveryFlippedBit(t *testing.T) {
+	all := history(t)
+	f := disk(all)
+	whole := without(all, nothing)
+	for name, data := range all {
+		want, where := whole, place(name, 0)
+		blocks := binlog.Blocks([]byte(data))
+		for off := range int64(len(data)) {
+			if len(blocks) > 0 && blocks[0].At == off {
+				where = place(name, off)
+				want = without(all, func(file string, b binlog.Block) bool { return file == name && b.At == off })
+				blocks = blocks[1:]
+			}
+			bit := off*8 + off%8
+			path := filepath.Join(dir, name)
+			f.Flip(path, bit)
+			finds(t, f, want, where)
+			f.Flip(path, bit)
+		}
+	}
+}
+
+// TestFlippedBitInAChangeAtTheEnd: the last block ends with the zeros of
+// counters, and yet it is no torn one.
+func TestFlippedBitInAChangeAtTheEnd(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "body")) })
+	s.does(0, func(l *binlog.Log) {
+		l.Change(&binlog.Meta{ID: 1, State: binlog.Buried, At: 1, Reserves: 1, Buries: 1})
+	})
+	s.close()
+	name := segments(t, f)[0]
+	path := filepath.Join(dir, name)
+	last := binlog.Blocks(f.Read(path))[1]
+	for off := last.At; off < last.End; off++ {
+		f.Flip(path, off*8)
+		if _, damages := readBack(t, config(f, 1)); at(damages) != place(name, last.At) {
+			t.Fatalf("with a bit flipped at %d of %d..%d damage is found at %q", off, last.At, last.End, at(damages))
+		}
+		f.Flip(path, off*8)
+	}
+}
+
+// TestFlippedBitBeforeAnUnbegunSegment: a killed server has left the next one
+// ready, and so the damaged one is not the last file.
+func TestFlippedBitBeforeAnUnbegunSegment(t *testing.T) {
+	all := history(t)
+	name := streams(all)[0][len(streams(all)[0])-1]
+	f := disk(with(all, "segment.1.0.00000099", strings.Repeat("\x00", 1000)))
+	blocks := binlog.Blocks([]byte(all[name]))
+	last := blocks[len(blocks)-1]
+	f.Flip(filepath.Join(dir, name), 8*last.At+400)
+	finds(t, f, without(all, func(file string, b binlog.Block) bool { return file == name && b.At == last.At }), place(name, last.At))
+}
+
+// TestTruncated cuts each segment off at each byte. At the end of a stream that
+// is what a crash does; elsewhere it is damage where the last whole block ends.
+func TestTruncated(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for i, name := range stream {
+			data := all[name]
+			end := int64(binlog.SegmentHeader)
+			left := func() *jobs {
+				return without(all, func(file string, b binlog.Block) bool { return file == name && b.End > end })
+			}
+			want, blocks := left(), binlog.Blocks([]byte(data))
+			for size := range int64(len(data)) {
+				if len(blocks) > 0 && blocks[0].End == size {
+					end, blocks = size, blocks[1:]
+					want = left()
+				}
+				var where []string
+				switch {
+				case i == len(stream)-1:
+				case len(blocks) == 1 && blocks[0].Roll(): // nothing is lost
+				case size < binlog.SegmentHeader:
+					where = []string{place(name, 0)} // all of it
+				default:
+					where = []string{place(name, end)}
+				}
+				finds(t, disk(with(all, name, data[:size])), want, where...)
+			}
+		}
+	}
+}
+
+// TestTorn: a block at the end that was not written to its end is no damage,
+// also if zeros are behind it.
+func TestTorn(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		name := stream[len(stream)-1]
+		data := all[name]
+		blocks := binlog.Blocks([]byte(data))
+		last := blocks[len(blocks)-1]
+		want := without(all, func(file string, b binlog.Block) bool { return file == name && b.At == last.At })
+		for size := last.At; size < last.End; size++ {
+			for _, zeros := range []int64{last.End - size, 1, 500, 10000} {
+				finds(t, disk(with(all, name, data[:size]+strings.Repeat("\x00", int(zeros)))), want)
+			}
+		}
+		finds(t, disk(with(all, name, data+strings.Repeat("\x00", 10000))), without(all, nothing))
+	}
+}
+
+// TestTornIsCutOff: the server goes on behind the last whole block, and what it
+// writes is read back by the next.
+func TestTornIsCutOff(t *testing.T) {
+	all := history(t)
+	name := streams(all)[0][len(streams(all)[0])-1]
+	data := all[name]
+	blocks := binlog.Blocks([]byte(data))
+	last := blocks[len(blocks)-1]
+	f := disk(with(all, name, data[:last.End-3]+strings.Repeat("\x00", 4000)))
+	s := serve(t, config(f, 2))
+	s.does(0, func(l *binlog.Log) { l.Put(job(20, "c", "twenty")) })
+	s.close()
+	cut := f.Read(filepath.Join(dir, name))
+	if left := binlog.Blocks(cut); !bytes.HasPrefix(cut, []byte(data[:last.At])) || left[len(left)-1].End != int64(len(cut)) {
+		t.Errorf("the torn segment has %d bytes now, which are not %d and whole blocks", len(cut), last.At)
+	}
+	got, damages := readBack(t, config(f, 2))
+	if len(damages) > 0 || got.of[20].ID != 20 || got.of[16].ID != 0 {
+		t.Errorf("after another life: %v\n%s", damages, got)
+	}
+}
+
+// TestZeroedSectors loses sectors that had been written.
+func TestZeroedSectors(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for i, name := range stream {
+			data := all[name]
+			for from := 0; from < len(data); from += 512 {
+				to := min(from+512, len(data))
+				zeroed := data[:from] + strings.Repeat("\x00", to-from) + data[to:]
+				var gone []binlog.Block
+				kept := false // something behind the hole
+				for _, b := range binlog.Blocks([]byte(data)) {
+					if b.At < int64(to) && b.End > int64(from) {
+						gone = append(gone, b)
+					} else if b.At >= int64(to) {
+						kept = true
+					}
+				}
+				var where []string
+				switch {
+				case kept && from == 0:
+					where = []string{place(name, 0), place(name, gone[0].At)}
+				case kept:
+					where = []string{place(name, gone[0].At)}
+				case i < len(stream)-1 && from == 0:
+					where = []string{place(name, 0)} // all of it
+				case i < len(stream)-1:
+					where = []string{place(name, gone[0].At)}
+				}
+				want := without(all, func(file string, b binlog.Block) bool {
+					return file == name && slices.ContainsFunc(gone, func(g binlog.Block) bool { return g.At == b.At })
+				})
+				finds(t, disk(with(all, name, zeroed)), want, where...)
+			}
+		}
+	}
+}
+
+func TestGarbageAtTheEnd(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for _, name := range stream {
+			for _, garbage := range []string{noise(100), noise(5000), strings.Repeat("\xff", 32), strings.Repeat("\xff", 5000)} {
+				f := disk(with(all, name, all[name]+garbage))
+				blocks := binlog.Blocks([]byte(all[name]))
+				if blocks[len(blocks)-1].Roll() {
+					finds(t, f, without(all, nothing)) // it is known that nothing comes any more
+				} else {
+					finds(t, f, without(all, nothing), place(name, int64(len(all[name]))))
+				}
+			}
+		}
+	}
+}
+
+// TestMissingSegment removes each segment in turn, but for the last of a
+// stream; see TestMissingLastSegment.
+func TestMissingSegment(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for _, name := range stream[:len(stream)-1] {
+			rest := maps.Clone(all)
+			delete(rest, name)
+			finds(t, disk(rest), without(rest, nothing), place(name, 0))
+		}
+	}
+}
+
+func TestMissingLastSegment(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		name := stream[len(stream)-1]
+		rest := maps.Clone(all)
+		delete(rest, name)
+		finds(t, disk(rest), without(rest, nothing), place(name, 0))
+	}
+}
+
+// TestMissingLastSegmentAfterARoll: the one before says that it was there.
+func TestMissingLastSegmentAfterARoll(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.rolls(0, 1)
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "two")) })
+	s.close()
+	list := segments(t, f)
+	if err := f.Remove(filepath.Join(dir, list[1])); err != nil {
+		t.Fatal(err)
+	}
+	if _, damages := readBack(t, config(f, 1)); at(damages) != place(list[1], 0) {
+		t.Errorf("damage is found at %q", at(damages))
+	}
+}
+
+func TestAllSegmentsOfAShardMissing(t *testing.T) {
+	all := history(t)
+	rest := maps.Clone(all)
+	for _, name := range streams(all)[0] {
+		delete(rest, name)
+	}
+	gone := streams(all)[0]
+	finds(t, disk(rest), without(rest, nothing), place(gone[len(gone)-1], 0))
+}
+
+func TestForeignFiles(t *testing.T) {
+	all := history(t)
+	f := disk(all)
+	foreign := []string{"README", "segment.1.0.1", "segment.1.0.00000001~", "segment.x", "manifest.old"}
+	var where []string
+	for _, name := range foreign {
+		f.Write(filepath.Join(dir, name), []byte("foreign"))
+		where = append(where, place(name, 0))
+	}
+	f.Write(dir+"/lost+found/x", nil)
+	f.Write(dir+"/folder/x", nil)
+	where = append(where, place("folder", 0))
+	finds(t, f, without(all, nothing), where...)
+	serve(t, config(f, 3)).close()
+	for _, name := range foreign {
+		if string(f.Read(filepath.Join(dir, name))) != "foreign" {
+			t.Errorf("%s is not left alone", name)
+		}
+	}
+}
+
+// TestRenamedSegment gives a segment the name of another place in its stream,
+// or of one in the other shard's. It is told, and no job comes up that is not
+// of this stream, or twice.
+func TestRenamedSegment(t *testing.T) {
+	all := history(t)
+	for shard, stream := range streams(all) {
+		for _, name := range stream {
+			for _, to := range []string{
+				fmt.Sprintf("segment.1.%d.00000099", shard), fmt.Sprintf("segment.1.%d.00000099", 1-shard), fmt.Sprintf("segment.1.%d.00000000", 1-shard),
+			} {
+				f := disk(all)
+				if err := f.Rename(filepath.Join(dir, name), filepath.Join(dir, to)); err != nil {
+					t.Fatal(err)
+				}
+				st := open(t, config(f, 2))
+				for i := range st.Streams() {
+					got := noJobs()
+					if _, err := st.Replay(i, got); err != nil {
+						t.Fatal(err)
+					}
+					for id := range got.of {
+						if id%2 != uint64(i) {
+							t.Errorf("%s is now %s: shard %d has job %d of the other", name, to, i, id)
+						}
+					}
+				}
+				st.Close()
+				if !strings.Contains(at(st.Damages()), place(to, 0)) {
+					t.Errorf("%s is now %s: damage is found at %q", name, to, at(st.Damages()))
+				}
+			}
+		}
+	}
+}
+
+// TestManifestGone: the jobs are there without it, and it is made anew.
+func TestManifestGone(t *testing.T) {
+	all := history(t)
+	for _, data := range []string{"none", "", "rubbish", all["manifest"][1:], all["manifest"] + "\n"} {
+		rest := with(all, "manifest", data)
+		if data == "none" {
+			delete(rest, "manifest")
+		}
+		f := disk(rest)
+		finds(t, f, without(all, nothing), place("manifest", 0))
+		serve(t, config(f, 2)).close()
+		finds(t, f, without(all, nothing))
+	}
+}
+
+// TestManifestGoneBetweenTwoEpochs: a rearrangement was cut short, before or
+// after it counted, and then the manifest was lost.
+func TestManifestGoneBetweenTwoEpochs(t *testing.T) {
+	all := history(t)
+	want := without(all, nothing)
+	for _, op := range []faultfs.Op{faultfs.OpRename, faultfs.OpRemove} {
+		f := disk(all)
+		st := open(t, config(f, 3))
+		found := replay(t, st)
+		logs, err := st.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, j := range found.of {
+			logs[id%3].Put(&j)
+		}
+		for _, l := range logs {
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.SetFault(func(o faultfs.Op, name string, off int64, n int) error {
+			if o == op && name != dir+"/manifest.new" || o == op && o == faultfs.OpRename {
+				return syscall.EIO
+			}
+			return nil
+		})
+		if err := st.Commit(); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("%v fails: %v", op, err)
+		}
+		f = f.Kill()
+		if n := len(segments(t, f)); n != len(all)-1+3 {
+			t.Fatalf("%d segments are there", n)
+		}
+		finds(t, f, want) // as long as there is a manifest, all is well
+		if err := f.Remove(dir + "/manifest"); err != nil {
+			t.Fatal(err)
+		}
+		got, damages := readBack(t, config(f, 2))
+		// What comes next to it may be there, too.
+		if at(damages) != place("manifest", 0) {
+			t.Errorf("damage is found at %q", at(damages))
+		}
+		got.same(t, want)
+		serve(t, config(f, 2)).close()
+		finds(t, f, want)
+	}
+}
+
+// TestStrict: damage is refused, and nothing in the directory changes.
+func TestStrict(t *testing.T) {
+	all := history(t)
+	f := disk(all)
+	cfg := config(f, 2)
+	cfg.Strict = true
+	serve(t, cfg).close() // no damage
+	for name, data := range all {
+		f := disk(with(all, name, "X"+data[1:]))
+		f.Write(dir+"/lock", nil)
+		before := files(t, f)
+		for _, shards := range []int{2, 3} {
+			cfg := config(f, shards)
+			cfg.Strict = true
+			st := open(t, cfg)
+			replay(t, st)
+			_, err := st.Begin()
+			if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("damage in %s: %v", name, err)
+			}
+			st.Close()
+		}
+		if !maps.Equal(files(t, f), before) {
+			t.Errorf("damage in %s: the directory has changed", name)
+		}
+	}
+}
+
+// TestFuture: what a later version has written is refused, and not touched.
+func TestFuture(t *testing.T) {
+	all := history(t)
+	for name, data := range all {
+		for _, intact := range []bool{true, false} {
+			var later string
+			if name == "manifest" {
+				later = strings.Replace(data, "binlog 1", "binlog 2", 1)
+			} else {
+				later = string(binlog.Future([]byte(data), intact))
+			}
+			f := disk(with(all, name, later))
+			f.Write(dir+"/lock", nil)
+			before := files(t, f)
+			_, err := binlog.Open(config(f, 2))
+			if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), dir) ||
+				!strings.Contains(err.Error(), name+" has format 2, and this sheafd knows formats up to 1") {
+				t.Errorf("%s of version 2: %v", name, err)
+			}
+			if !maps.Equal(files(t, f), before) {
+				t.Errorf("%s of version 2: the directory has changed", name)
+			}
+			if _, err := binlog.Dump(new(bytes.Buffer), f, dir); err == nil || !strings.Contains(err.Error(), "has format 2") {
+				t.Errorf("dump of %s of version 2: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestUnreadable: a disk that fails is told, not taken for a short file.
+func TestUnreadable(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for _, name := range stream {
+			f := disk(all)
+			st := open(t, config(f, 2))
+			f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
+				if op == faultfs.OpReadAt && filepath.Base(file) == name {
+					return syscall.EIO
+				}
+				return nil
+			})
+			failed := false
+			for i := range st.Streams() {
+				_, err := st.Replay(i, noJobs())
+				failed = failed || errors.Is(err, syscall.EIO)
+			}
+			if len(st.Damages()) == 0 && !failed {
+				t.Errorf("%s cannot be read, and nobody is told", name)
+			}
+			f.SetFault(nil)
+			if !failed {
+				if _, err := st.Begin(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			st.Close()
+			if f.Read(filepath.Join(dir, name)) == nil {
+				t.Errorf("%s could not be read, and is gone", name)
+			}
+		}
+	}
+}
+
+// TestManyDamages: a heap of rubbish is not told of without end.
+func TestManyDamages(t *testing.T) {
+	f := disk(history(t))
+	for i := range binlog.MaxDamages + 10 {
+		f.Write(fmt.Sprintf("%s/rubbish%d", dir, i), nil)
+	}
+	if _, damages := readBack(t, config(f, 2)); len(damages) != binlog.MaxDamages {
+		t.Errorf("%d damages", len(damages))
+	}
+	if text := dump(t, f, dir); !strings.Contains(text, "\ndamage beyond the first 1000 is not listed\n") {
+		t.Error("the dump does not say that it lists not all")
+	}
+}

@@ -1,0 +1,173 @@
+package binlog_test
+
+// Dump beside all kinds of directories and servers.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+var moments = regexp.MustCompile(`created=\S+`)
+
+// dumps compares a dump with what it is to be, created=T for all times.
+func dumps(t *testing.T, f binlog.FS, damages int, want string) {
+	t.Helper()
+	var b strings.Builder
+	n, err := binlog.Dump(&b, f, dir)
+	if got := moments.ReplaceAllString(b.String(), "created=T"); got != want || n != damages || err != nil {
+		t.Errorf("%d damages, %v, got\n%swant\n%s", n, err, got, want)
+	}
+}
+
+// readOnly fails the test if anything is changed.
+func readOnly(t *testing.T, f *faultfs.FS) {
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op < faultfs.OpOpen || op == faultfs.OpOpenWrite {
+			t.Errorf("%v %s", op, name)
+		}
+		return nil
+	})
+}
+
+func TestDumpOfDamage(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	for id := uint64(1); id <= 4; id++ {
+		s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", "b")) })
+	}
+	s.close()
+	path := dir + "/segment.1.0.00000001"
+	data := f.Read(path)
+	blocks := binlog.Blocks(data)
+	f.Flip(path, 8*blocks[1].At)
+	f.Write(dir+"/a file", nil)
+	f.Write(dir+"/segment.9.0.00000007", nil)
+	f.Write(dir+"/segment.1.0.00000009", make([]byte, 5000))
+	readOnly(t, f)
+	const header = "segment.1.0.00000001 0 segment shard=0 of=1 epoch=1 previous=0 oldest=1 first-block=1 last-id=0 created=T\n"
+	block := func(n int) string {
+		return fmt.Sprintf(`segment.1.0.00000001 %d block seq=%d records=1 stored=18 plain=17 compression=none
+segment.1.0.00000001 %d put id=%d tube=a state=ready pri=%d delay=0 ttr=60 created=T body="b"
+`, blocks[n-1].At, n, blocks[n-1].At, n, n)
+	}
+	const first = `"a file" 0 damage: a foreign file: it is left alone
+manifest 0 epoch=1 shards=1
+segment.9.0.00000007 0 leftover: it does not count and is removed when a server starts
+`
+	dumps(t, f, 2, first+header+block(1)+
+		fmt.Sprintf("segment.1.0.00000001 %d damage: %d bytes are no block: their records are lost\n", blocks[1].At, blocks[1].End-blocks[1].At)+
+		block(3)+block(4)+"segment.1.0.00000009 0 unbegun: nothing is in it yet\n")
+	f.SetFault(nil)
+
+	f = faultfs.New()
+	f.Write(path, data[:len(data)-1])
+	f.Write(dir+"/lock", nil)
+	readOnly(t, f)
+	dumps(t, f, 1, "manifest 0 damage: it is missing: the newest state of each job in any segment counts\n"+
+		header+block(1)+block(2)+block(3)+fmt.Sprintf("segment.1.0.00000001 %d torn: a block was cut off here; bytes=%d\n", blocks[3].At, blocks[3].End-blocks[3].At-1))
+	f.SetFault(nil)
+	f.Write(path, append(data, make([]byte, 100)...))
+	f.Write(dir+"/manifest", []byte("rubbish"))
+	dumps(t, f, 1, "manifest 0 damage: it is damaged: the newest state of each job in any segment counts\n"+
+		header+block(1)+block(2)+block(3)+block(4)+fmt.Sprintf("segment.1.0.00000001 %d zeros bytes=100\n", len(data)))
+}
+
+func TestDumpOfNothing(t *testing.T) {
+	f := faultfs.New()
+	if _, err := binlog.Dump(new(strings.Builder), f, dir); !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "binlog "+dir) {
+		t.Errorf("no directory: %v", err)
+	}
+	if err := f.Mkdir(dir); err != nil {
+		t.Fatal(err)
+	}
+	readOnly(t, f)
+	dumps(t, f, 0, "manifest 0 none: nothing was written here\n")
+	f.SetFault(nil)
+	serve(t, config(f, 1)).close()
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == faultfs.OpOpen && strings.Contains(name, "segment") {
+			return syscall.EACCES
+		}
+		return nil
+	})
+	if _, err := binlog.Dump(new(strings.Builder), f, dir); !errors.Is(err, syscall.EACCES) || !strings.Contains(err.Error(), "segment.1.0.00000001") {
+		t.Errorf("no permission: %v", err)
+	}
+	f.SetFault(nil)
+	if _, err := binlog.Dump(full{}, f, dir); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("nowhere to print: %v", err)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestDumpBesideAServer: whatever it does meanwhile is no damage.
+func TestDumpBesideAServer(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 2))
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		id := uint64(0)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			id++
+			l := s.logs[id%2]
+			before := l.Segment()
+			l.Put(job(id, "a", noise(500)))
+			if id%20 < 2 {
+				l.Drop(before)
+			}
+			if err := wait(l); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	defer s.close()
+	defer func() { <-ended }()
+	defer close(stop)
+	for range 100 {
+		var b strings.Builder
+		if n, err := binlog.Dump(&b, f, dir); n > 0 || err != nil {
+			t.Fatalf("%d damages, %v: %s", n, err, regexp.MustCompile(".*damage:.*").FindAllString(b.String(), 3))
+		}
+	}
+}
+
+// TestDumpOfARearrangement that was cut short names the segments that do not
+// count.
+func TestDumpOfARearrangement(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "b")) })
+	s.close()
+	st := open(t, config(f, 2))
+	replay(t, st)
+	if _, err := st.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	f = f.Kill()
+	got := dump(t, f, dir)
+	for _, name := range []string{"segment.2.0.00000002", "segment.2.1.00000003"} {
+		if !strings.Contains(got, name+" 0 leftover: ") || f.Read(filepath.Join(dir, name)) == nil {
+			t.Errorf("the dump says nothing of %s:\n%s", name, got)
+		}
+	}
+	st.Close()
+}

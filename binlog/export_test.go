@@ -1,0 +1,80 @@
+package binlog
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// What tests of package binlog_test need of the format.
+const (
+	SegmentHeader = segmentHeader
+	BlockHeader   = blockHeader
+	MinSegment    = minSegment
+	MaxMeta       = maxMeta
+	MaxDamages    = maxDamages
+)
+
+// Block is a block in the file of a segment.
+type Block struct {
+	At, End int64
+	Seq     uint64
+	plain   []byte
+}
+
+// Blocks returns the blocks of a segment's file, up to damage.
+func Blocks(file []byte) (all []Block) {
+	var u unpacker
+	defer u.close()
+	for at := int64(segmentHeader); at+blockHeader <= int64(len(file)); {
+		k, ok := decodeBlock(file[at:])
+		b := Block{At: at, End: at + blockHeader + int64(k.stored), Seq: k.seq}
+		if !ok || b.End > int64(len(file)) {
+			return all
+		}
+		plain, err := u.unpack(&k, file[at+blockHeader:b.End])
+		if err != nil {
+			return all
+		}
+		b.plain = slices.Clone(plain)
+		all = append(all, b)
+		at = b.End
+	}
+	return all
+}
+
+// Roll tells whether the block says no more than where the stream goes on.
+func (b Block) Roll() bool { return kind(b.plain[0]&kindMask) == kindRoll }
+
+// Replay hands the records of a block to a sink.
+func (b Block) Replay(sink Sink, segment uint64) {
+	r := replayer{stream: new(stream), sink: sink}
+	if err := r.apply(b.plain, segment); err != nil {
+		panic(err)
+	}
+}
+
+// Reseal returns the block with another sequence number and the checksum for
+// that.
+func Reseal(b []byte, seq uint64) []byte {
+	k, ok := decodeBlock(b)
+	if !ok {
+		panic("it is no block")
+	}
+	k.seq = seq
+	b = slices.Clone(b)
+	k.encode(b)
+	return b
+}
+
+// Future returns the first bytes of a segment of the next version of the format.
+func Future(header []byte, intact bool) []byte {
+	b := slices.Clone(header)
+	binary.LittleEndian.PutUint32(b[8:], Version+1)
+	if intact {
+		binary.LittleEndian.PutUint32(b[12:], headerSum(b))
+	}
+	return b
+}
+
+// Room is how many bytes are set aside and not spoken for, as the shard sees it.
+func (l *Log) Room() int64 { return l.unspoken() }

@@ -1,0 +1,650 @@
+package binlog_test
+
+// One log: when answers leave, what is on the disk by then, and what happens
+// when the disk does not do its part.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// order notes in which order batches are released.
+type order struct {
+	mu       sync.Mutex
+	released []int
+	errs     []error
+}
+
+// batch is the waiter of batch n.
+func (o *order) batch(n int) binlog.Held { return waiter{o, n} }
+
+func (o *order) so(t testing.TB, want ...int) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Equal(o.released, want) {
+		t.Fatalf("batches %d are released, want %d", o.released, want)
+	}
+}
+
+func (o *order) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.released)
+}
+
+type waiter struct {
+	of *order
+	n  int
+}
+
+func (w waiter) Release(err error) {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	w.of.released = append(w.of.released, w.n)
+	w.of.errs = append(w.of.errs, err)
+}
+
+// gate is a fault that holds up one operation on segments.
+type gate struct {
+	op      faultfs.Op
+	entered chan struct{}
+	open    chan struct{}
+}
+
+func newGate(f *faultfs.FS, op faultfs.Op) *gate {
+	g := &gate{op: op, entered: make(chan struct{}, 100), open: make(chan struct{})}
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == g.op && strings.Contains(name, "segment.") {
+			g.entered <- struct{}{}
+			<-g.open
+		}
+		return nil
+	})
+	return g
+}
+
+// TestGroupCommit: while the disk is busy with one batch others come together,
+// to be one block, and nobody hears of a batch before the disk has it.
+func TestGroupCommit(t *testing.T) {
+	for _, tc := range []struct {
+		sync time.Duration
+		op   faultfs.Op // that an answer waits for
+	}{{0, faultfs.OpWriteAt}, {0, faultfs.OpSync}, {time.Hour, faultfs.OpWriteAt}, {binlog.SyncNever, faultfs.OpWriteAt}} {
+		t.Run(fmt.Sprint(tc.sync, tc.op), func(t *testing.T) {
+			f := faultfs.New()
+			cfg := config(f, 1)
+			cfg.Sync = tc.sync
+			s := serve(t, cfg)
+			g, o, l := newGate(f, tc.op), new(order), s.logs[0]
+			for n := range 10 {
+				l.Segment()
+				l.Put(job(uint64(n+1), "a", fmt.Sprint(n)))
+				if n == 5 {
+					l.Delete(1)
+				}
+				if l.Commit(o.batch(n), n) {
+					t.Fatalf("batch %d is safe at once", n)
+				}
+				if n == 0 {
+					<-g.entered
+				}
+			}
+			if l.Commit(o.batch(10), 10) {
+				t.Fatal("an empty batch does not wait for those before it")
+			}
+			time.Sleep(5 * time.Millisecond)
+			o.so(t)
+			f.SetFault(nil)
+			close(g.open)
+			eventually(t, "all are released", func() bool { return o.count() == 11 })
+			o.so(t, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
+			eventually(t, "nothing is under way", func() bool { return l.Commit(o.batch(11), 10) })
+			s.close()
+			if blocks := binlog.Blocks(f.Read(filepath.Join(dir, segments(t, f)[0]))); len(blocks) != 2 {
+				t.Errorf("there are %d blocks", len(blocks))
+			}
+		})
+	}
+}
+
+// TestSyncsSeldom: with a time between syncs there is no more than one in that
+// time, and no less as long as something is written.
+func TestSyncsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync, cfg.SegmentSize = 50*time.Millisecond, 1<<20
+		s := serve(t, cfg)
+		synctest.Wait()
+		start := time.Now()
+		var syncs, writes []time.Duration
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			switch op {
+			case faultfs.OpSync:
+				syncs = append(syncs, time.Since(start))
+			case faultfs.OpWriteAt:
+				writes = append(writes, time.Since(start))
+			}
+			return nil
+		})
+		id := uint64(0)
+		for _, pause := range []time.Duration{0, 1, 1, 10, 20, 30, 49, 50, 51, 100, 1, 1, 1, 200, 1000, 3, 7} {
+			time.Sleep(pause * time.Millisecond)
+			id++
+			s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", "b")) })
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for i := 1; i < len(syncs); i++ {
+			if syncs[i]-syncs[i-1] < cfg.Sync {
+				t.Errorf("syncs at %v and %v", syncs[i-1], syncs[i])
+			}
+		}
+		for _, w := range writes {
+			if !slices.ContainsFunc(syncs, func(s time.Duration) bool { return s >= w && s <= w+cfg.Sync }) {
+				t.Errorf("what was written at %v is not synced in time: %v", w, syncs)
+			}
+		}
+		if n := len(syncs); n > 14 {
+			t.Errorf("%d syncs", n) // there is none when nothing was written
+		}
+		f.SetFault(nil)
+		s.close()
+	})
+}
+
+func TestNeverSyncs(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.Sync = binlog.SyncNever
+	s := serve(t, cfg)
+	var syncs atomic.Int64
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == faultfs.OpSync {
+			syncs.Add(1)
+		}
+		return nil
+	})
+	s.rolls(0, 1)
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+	s.close()
+	if n := syncs.Load(); n > 0 {
+		t.Errorf("%d syncs", n)
+	}
+}
+
+// operations keeps a record of what is done to segments.
+type operations struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func watch(f *faultfs.FS) *operations {
+	o := new(operations)
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if strings.Contains(name, "segment.") || op == faultfs.OpSyncDir {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.list = append(o.list, op.String()+" "+filepath.Base(name))
+		}
+		return nil
+	})
+	return o
+}
+
+// last returns where an operation was last done, -1 for never.
+func (o *operations) last(what string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, op := range slices.Backward(o.list) {
+		if op == what {
+			return i
+		}
+	}
+	return -1
+}
+
+func (o *operations) first(what string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Index(o.list, what)
+}
+
+// TestRoll: no block goes to the next segment before the one before is on the
+// disk, nor anything before its own name is.
+func TestRoll(t *testing.T) {
+	for _, sync := range []time.Duration{0, time.Hour} {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync = sync
+		s := serve(t, cfg)
+		ops := watch(f)
+		s.rolls(0, 1)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+		s.close()
+		list := segments(t, f)
+		if len(list) != 2 {
+			t.Fatalf("segments %s", list)
+		}
+		write, block := ops.first("write "+list[1]), ops.last("write "+list[1])
+		if last, sync := ops.last("write "+list[0]), ops.last("sync "+list[0]); last > sync || sync > block || block == write {
+			t.Errorf("the old segment is written at %d and synced at %d, the new one written at %d and %d: %s", last, sync, write, block, ops.list)
+		}
+		if made, durable := ops.first("create "+list[1]), ops.first("syncdir log"); made < 0 || made > durable || durable > write {
+			t.Errorf("the new segment is made at %d and so for good at %d, and written at %d: %s", made, durable, write, ops.list)
+		}
+	}
+}
+
+// TestDrop: segments go when the drop, and all that was written before it, is
+// on the disk.
+func TestDrop(t *testing.T) {
+	for _, sync := range []time.Duration{0, time.Hour} {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync = sync
+		s := serve(t, cfg)
+		s.rolls(0, 1)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+		s.rolls(0, 3)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+		list := segments(t, f)
+		ops := watch(f)
+		s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+		eventually(t, "the segments are gone", func() bool { return len(segments(t, f)) == 1 })
+		write, sync := ops.first("write "+list[2]), ops.first("sync "+list[2])
+		for _, name := range list[:2] {
+			if gone := ops.first("remove " + name); write > sync || sync > gone {
+				t.Errorf("the drop is written at %d and synced at %d, %s is removed at %d", write, sync, name, gone)
+			}
+		}
+		if st := s.store.Stats(); st.Oldest != st.Current || !strings.HasSuffix(list[2], fmt.Sprint(st.Current)) {
+			t.Errorf("stats: %+v, segments %s", st, list)
+		}
+		s.close()
+	}
+}
+
+// TestClose leaves nothing behind the last block, and no file that was made for
+// later.
+func TestClose(t *testing.T) {
+	for n := range 3 {
+		f := faultfs.New()
+		s := serve(t, config(f, 2))
+		for i := range n {
+			s.rolls(0, uint64(i+1)) // the last one only has the next segment made
+		}
+		s.close()
+		for _, name := range segments(t, f) {
+			data := f.Read(filepath.Join(dir, name))
+			end := int64(binlog.SegmentHeader)
+			if blocks := binlog.Blocks(data); len(blocks) > 0 {
+				end = blocks[len(blocks)-1].End
+			}
+			if int64(len(data)) != end {
+				t.Errorf("%s has %d bytes, its last block ends at %d", name, len(data), end)
+			}
+		}
+		if _, damages := readBack(t, config(f, 2)); len(damages) > 0 {
+			t.Errorf("after %d rolls: %v", n, damages)
+		}
+		serve(t, config(f, 2)).close()
+	}
+}
+
+// TestSegmentsAreUsed: one that was made ready is written to or removed, also
+// if the writer is late to learn that the shard goes on in it.
+func TestSegmentsAreUsed(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	l := s.logs[0]
+	a := l.Segment()
+	l.Put(job(1, "a", noise(binlog.MinSegment)))
+	if err := wait(l); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the next segment is made", func() bool { return strings.Count(fmt.Sprint(names(t, f)), "segment.") == 2 })
+	g := newGate(f, faultfs.OpWriteAt)
+	o := new(order)
+	l.Put(job(2, "a", "b"))
+	l.Commit(o.batch(0), 2) // to the first segment
+	<-g.entered
+	eventually(t, "the shard goes on in the next", func() bool { return l.Segment() != a })
+	b := l.Segment()
+	f.SetFault(nil)
+	close(g.open)
+	eventually(t, "the batch is written", func() bool { return o.count() == 1 })
+	time.Sleep(20 * time.Millisecond) // for the janitor, who sees a full segment
+	if c := l.Segment(); c != b {
+		t.Errorf("the shard goes from segment %d to %d with nothing written in %d", a, c, b)
+	}
+	s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "b")) })
+	s.close()
+	if list := names(t, f); strings.Count(fmt.Sprint(list), "segment.") != 2 {
+		t.Errorf("these are left: %s", list)
+	}
+	if _, damages := readBack(t, config(f, 1)); len(damages) > 0 {
+		t.Errorf("and damage: %v", damages)
+	}
+}
+
+// TestFailure: when the disk fails, whoever waits is told, it is told once, and
+// nothing is written or synced any more, whatever the disk does then.
+func TestFailure(t *testing.T) {
+	for _, sync := range []time.Duration{0, time.Millisecond, binlog.SyncNever} {
+		for _, fails := range []faultfs.Op{faultfs.OpWriteAt, faultfs.OpSync, faultfs.OpAllocate, faultfs.OpCreate, faultfs.OpTruncate} {
+			if sync < 0 && fails == faultfs.OpSync {
+				continue
+			}
+			t.Run(fmt.Sprint(sync, fails), func(t *testing.T) {
+				defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+				f := faultfs.New()
+				cfg := config(f, 2)
+				cfg.Sync = sync
+				s := serve(t, cfg)
+				var failures, after atomic.Int64
+				var failed atomic.Bool
+				l := s.logs[0]
+				l.OnFailure(func() { failures.Add(1) })
+				f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+					if !strings.Contains(name, ".1.0.") {
+						return nil
+					}
+					if op == fails && !failed.Swap(true) {
+						return syscall.EIO
+					}
+					if failed.Load() && (op == faultfs.OpWriteAt || op == faultfs.OpSync) && l.Err() != nil {
+						after.Add(1)
+					}
+					return nil
+				})
+				eventually(t, "the log has failed", func() bool {
+					l.Segment()
+					if l.FitsPut(1000) {
+						l.Put(job(1, "a", noise(900)))
+					}
+					err := wait(l)
+					if err != nil && !errors.Is(err, syscall.EIO) {
+						t.Fatalf("a batch is released with %v", err)
+					}
+					return l.Err() != nil
+				})
+				for range 3 {
+					l.Segment()
+					l.Put(job(2, "a", "b"))
+					if err := wait(l); !errors.Is(err, syscall.EIO) {
+						t.Fatalf("afterwards a batch is released with %v", err)
+					}
+				}
+				if err := l.Flush(); !errors.Is(err, syscall.EIO) {
+					t.Errorf("Flush: %v", err)
+				}
+				l.OnFailure(func() { failures.Add(1) }) // is called for what was before
+				if err := l.Err(); !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("it failed for %q", err)
+				}
+				s.does(1, func(l *binlog.Log) { l.Put(job(3, "a", "b")) }) // the other shard goes on
+				if err := s.store.Close(); !errors.Is(err, syscall.EIO) {
+					t.Errorf("Close: %v", err)
+				}
+				if n := failures.Load(); n != 2 {
+					t.Errorf("OnFailure is called %d times", n)
+				}
+				if n := after.Load(); n > 0 {
+					t.Errorf("afterwards there are %d writes and syncs", n)
+				}
+				got, damages := readBack(t, config(f.Kill(), 2))
+				if len(damages) > 0 || got.of[2].ID != 0 || got.of[3].ID != 3 {
+					t.Errorf("and then: %v\n%s", damages, got)
+				}
+			})
+		}
+	}
+}
+
+// complaints are the messages that a log of slog's gets.
+type complaints struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (c *complaints) Enabled(context.Context, slog.Level) bool { return true }
+func (c *complaints) WithAttrs([]slog.Attr) slog.Handler       { return c }
+func (c *complaints) WithGroup(string) slog.Handler            { return c }
+func (c *complaints) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = append(c.list, r.Message)
+	return nil
+}
+
+func (c *complaints) have(text string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.list, func(s string) bool { return strings.Contains(s, text) })
+}
+
+// TestRoomIsPromisedOnce: on a disk that runs full, whatever was found to fit
+// can be written, and so can the delete of each job that is there.
+func TestRoomIsPromisedOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rapid.SyncTest(rt, func(rt *rapid.T) { fill(rt) })
+	})
+}
+
+func fill(t *rapid.T) {
+	f := faultfs.New()
+	f.SetCapacity(int64(rapid.IntRange(24, 200).Draw(t, "capacity")) << 10)
+	var log complaints
+	cfg := config(f, 1)
+	cfg.Log = slog.New(&log)
+	cfg.SegmentSize = int64(rapid.SampledFrom([]int{4096, 8192, 65536}).Draw(t, "segment"))
+	store, err := binlog.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs, err := store.Begin()
+	if err == nil {
+		err = store.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := logs[0]
+	var ids []uint64
+	next := uint64(0)
+	full := false
+	commit := func() {
+		h := make(held, 1)
+		if !l.Commit(h, len(ids)) {
+			synctest.Wait()
+			select {
+			case err := <-h:
+				if err != nil {
+					t.Fatalf("a batch is released with %v", err)
+				}
+			default:
+				f.SetCapacity(1 << 30) // let it end
+				<-h
+				t.Errorf("what was found to fit has no room on the disk: %d jobs are there", len(ids))
+			}
+		}
+		l.Segment()
+	}
+	put := func() {
+		size := rapid.SampledFrom([]int{0, 10, 300, 3000}).Draw(t, "size")
+		if full = !l.FitsPut(binlog.MostPut(1, size)); full {
+			return
+		}
+		next++
+		ids = append(ids, next)
+		l.Put(job(next, "t", noise(size)))
+	}
+	change := func() {
+		if len(ids) > 0 && l.FitsChange() {
+			l.Change(&binlog.Meta{
+				ID: rapid.SampledFrom(ids).Draw(t, "id"), State: binlog.Buried, At: 1 << 40,
+				Pri: 1 << 31, Delay: 1 << 31, Reserves: 1 << 31, Timeouts: 1 << 31, Releases: 1 << 31, Buries: 1 << 31, Kicks: 1 << 31,
+			})
+		}
+	}
+	del := func() {
+		if len(ids) > 0 {
+			i := rapid.IntRange(0, len(ids)-1).Draw(t, "delete")
+			l.Delete(ids[i])
+			ids = slices.Delete(ids, i, i+1)
+		}
+	}
+	many := func(what func()) {
+		single := rapid.Bool().Draw(t, "single")
+		for range rapid.IntRange(1, 300).Draw(t, "n") {
+			if what(); single {
+				commit()
+			}
+		}
+		commit()
+	}
+	for range rapid.IntRange(1, 8).Draw(t, "steps") {
+		switch rapid.IntRange(0, 4).Draw(t, "step") {
+		case 0, 1:
+			many(put)
+		case 2:
+			many(change)
+		case 3:
+			many(del)
+		case 4:
+			time.Sleep(time.Second)
+		}
+	}
+	for len(ids) > 0 {
+		del()
+		commit()
+	}
+	if log.have("answers wait") {
+		t.Error("the disk was full for what had been found to fit")
+	}
+	f.SetCapacity(1 << 30)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPutsAgain: when there is room again, puts are accepted again.
+func TestPutsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		f.SetCapacity(64 << 10)
+		var log complaints
+		cfg := config(f, 1)
+		cfg.Log = slog.New(&log)
+		s := serve(t, cfg)
+		l := s.logs[0]
+		id := uint64(0)
+		for l.FitsPut(binlog.MostPut(1, 1000)) {
+			id++
+			s.does(0, func(l *binlog.Log) { l.Put(job(id, "t", noise(1000))) })
+			synctest.Wait()
+			if id > 100 {
+				t.Fatal("64 KiB have room for 100 KB")
+			}
+		}
+		if !l.Full() || !log.have("the disk is full: puts are answered OUT_OF_MEMORY") {
+			t.Errorf("full: %v, log: %q", l.Full(), log.list)
+		}
+		time.Sleep(time.Second)
+		if l.FitsPut(binlog.MostPut(1, 1000)) {
+			t.Error("a put fits on a full disk")
+		}
+		if !l.FitsChange() || !l.FitsCopy(100) {
+			t.Error("a change, or a copy, has no room although it was set aside")
+		}
+		f.SetCapacity(128 << 10)
+		time.Sleep(time.Second)
+		if !l.FitsPut(binlog.MostPut(1, 1000)) || l.Full() || !log.have("there is room again") {
+			t.Errorf("there is room again, full: %v, log: %q", l.Full(), log.list)
+		}
+		s.close()
+	})
+}
+
+// TestGoroutinesEnd with the log.
+func TestGoroutinesEnd(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	for range 3 {
+		f := faultfs.New()
+		s := serve(t, config(f, 3))
+		s.rolls(1, 1)
+		s.close()
+	}
+}
+
+// TestCloseWritesWhatWasCommitted also if nobody waits for it.
+func TestCloseWritesWhatWasCommitted(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.Sync = time.Hour
+	s := serve(t, cfg)
+	o := new(order)
+	for id := range uint64(100) {
+		s.logs[0].Segment()
+		s.logs[0].Put(job(id+1, "a", "b"))
+		s.logs[0].Commit(o.batch(int(id)), 0)
+	}
+	s.close()
+	if n := o.count(); n != 100 {
+		t.Errorf("%d batches are released", n)
+	}
+	if got, _ := readBack(t, config(f, 1)); len(got.of) != 100 {
+		t.Errorf("%d jobs are there", len(got.of))
+	}
+}
+
+func TestReadPuts(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	first := s.logs[0].Segment()
+	for id := uint64(1); id <= 10; id++ {
+		s.does(0, func(l *binlog.Log) {
+			l.Put(job(id, "a", noise(100)))
+			l.Delete(id / 2)
+		})
+	}
+	s.rolls(0, 11)
+	s.does(0, func(l *binlog.Log) { l.Put(job(12, "a", "b")) })
+	var got []uint64
+	steps := 0
+	if err := s.logs[0].ReadPuts(first, 300, func(ids []uint64) error {
+		got = append(got, ids...)
+		steps++
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) || steps < 4 {
+		t.Errorf("ids %d in %d steps", got, steps)
+	}
+	stop := errors.New("enough")
+	if err := s.logs[0].ReadPuts(first, 1, func([]uint64) error { return stop }); err != stop {
+		t.Errorf("ended with %v", err)
+	}
+	s.close()
+}

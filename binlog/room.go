@@ -1,0 +1,215 @@
+package binlog
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// How a full disk is kept from losing anything: space is set aside before it is
+// promised to anyone. What a shard appends takes from what is set aside (room),
+// and the writer gives back what compression has saved. Puts may take all but
+// the reserve, which is there for changes, for deletes, of which each job has one
+// owed, and for cleaning, which has to write before it can give back.
+
+// segment is one that is written to.
+type segment struct {
+	name segmentName
+	file File
+	// room is how many bytes are set aside and not yet spoken for. The shard
+	// takes from it, the writer gives back what compression has saved, and
+	// whoever sets more aside adds that.
+	room atomic.Int64
+	// size is how many bytes are written; the writer writes it.
+	size atomic.Int64
+
+	mu        sync.Mutex   // of setting aside
+	allocated atomic.Int64 // bytes from the beginning of the file; written under mu
+	sealed    bool         // nothing is set aside any more; under mu
+
+	// syncing keeps the janitor's sync and the closing of the file apart. It is
+	// held for as long as a sync takes, so the shard never takes it.
+	syncing sync.Mutex
+	closed  bool // under syncing
+}
+
+// close gives back what was set aside and not used.
+func (s *segment) close() error {
+	s.mu.Lock()
+	s.sealed = true
+	s.mu.Unlock()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.closed = true
+	return errors.Join(s.file.Truncate(s.size.Load()), s.file.Close())
+}
+
+// create makes the file of a new segment.
+func (l *Log) create() (*segment, error) {
+	st := l.store
+	name := segmentName{l.stream.epoch, l.stream.shard, st.index.Add(1)}
+	path := filepath.Join(st.cfg.Dir, name.String())
+	f, err := st.fs.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &segment{name: name, file: f}, nil
+}
+
+// createRoom makes the file of a segment that is begun at once, with space set
+// aside. On a full disk it does with a little.
+func (l *Log) createRoom() (*segment, error) {
+	seg, err := l.create()
+	if err != nil {
+		return nil, err
+	}
+	err = seg.allocate(l.reserve() + l.step())
+	for n := l.reserve(); err != nil && isFull(err) && n >= minSegment; n /= 2 {
+		err = seg.allocate(n)
+	}
+	if err != nil {
+		seg.file.Close()
+		return nil, errors.Join(err, l.store.remove(seg.name.String()))
+	}
+	return seg, nil
+}
+
+// overhead is what a segment takes beside its blocks: its header, and the block
+// that says where the stream goes on.
+const overhead = segmentHeader + blockOverhead + 1 + 10
+
+func (s *segment) allocate(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return nil
+	}
+	at := s.allocated.Load()
+	if at == 0 {
+		n += overhead
+	}
+	if err := s.file.Allocate(at, n); err != nil {
+		return err
+	}
+	if at == 0 {
+		s.room.Add(-overhead)
+	}
+	s.allocated.Add(n)
+	s.room.Add(n)
+	return nil
+}
+
+// extend moves the end of the file at least to that offset, and returns where it
+// is. A sync that finds it moved has to write that, too; so it moves seldom, and
+// zeros lie behind the last block.
+func (s *segment) extend(to int64) (end int64, err error) {
+	s.mu.Lock() // allocate may move it as well
+	defer s.mu.Unlock()
+	if end, err = s.file.Size(); err != nil || end >= to {
+		return end, err
+	}
+	return to, s.file.Truncate(to)
+}
+
+// spoken is how many bytes are written, or will be.
+func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
+
+// reserve is how many bytes puts leave alone: for changes of the jobs that are
+// there, for their deletes, and for cleaning, which has to write before it can
+// give back.
+func (l *Log) reserve() int64 { return l.spare() + l.owed.Load() }
+
+// spare is how much of that is not for deletes.
+func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
+
+// maxReserve bounds what is set aside, in bytes, where segments are large.
+const maxReserve = 256 << 20
+
+// step is how many bytes are set aside at a time.
+func (l *Log) step() int64 { return max(l.store.segment/8, minSegment) }
+
+// owedDelete is how many bytes are set aside for the delete of one job, and
+// owedBlock for a block of its own, for as many as owedBlocks jobs: when these
+// are gone there is a segment to clean.
+const (
+	owedDelete = 16
+	owedBlock  = 32
+	owedBlocks = 1 << 16
+)
+
+func owed(live int) int64 { return int64(live)*owedDelete + int64(min(live, owedBlocks))*owedBlock }
+
+func isFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// Full tells whether puts are refused for want of disk space. Any goroutine
+// may call it.
+func (l *Log) Full() bool { return l.full.Load() }
+
+// MostPut is how many bytes Put takes at most, with lengths in bytes.
+func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
+
+// FitsPut tells whether a job that takes that many bytes can be put, and leaves
+// enough space for all that may become of those that are there.
+func (l *Log) FitsPut(n int) bool {
+	if !l.setAside(int64(n)+blockOverhead+owedDelete+owedBlock+l.promised()+l.spare()) || l.stuck.Load() {
+		return false
+	}
+	l.fresh++
+	if l.full.Load() {
+		l.full.Store(false)
+		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
+	}
+	return true
+}
+
+// promised is how many bytes deletes may take.
+func (l *Log) promised() int64 { return l.owed.Load() + int64(l.fresh)*(owedDelete+owedBlock) }
+
+// FitsChange tells whether there is room for a change of a job.
+func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.promised()) }
+
+// FitsCopy tells whether there is room for cleaning to write that many bytes.
+func (l *Log) FitsCopy(n int64) bool {
+	n += blockOverhead
+	return l.setAside(n+l.promised()+l.spare()) || l.unspoken()-n >= l.promised()+l.store.segment/8
+}
+
+// setAside tells whether that many bytes are set aside and not spoken for; it
+// sees to it, if the disk has them.
+func (l *Log) setAside(n int64) bool {
+	short := n - l.unspoken()
+	if short <= 0 {
+		return true
+	}
+	if l.full.Load() && time.Since(l.tried) < retry {
+		return false
+	}
+	if err := l.to.allocate(short + l.step()); err != nil {
+		l.tried = time.Now()
+		l.noRoom(err)
+		return false
+	}
+	return true
+}
+
+// retry is how long a full disk is left alone.
+const retry = 20 * time.Millisecond
+
+// unspoken is how many bytes are set aside and not spoken for.
+func (l *Log) unspoken() int64 { return l.to.room.Load() - int64(len(l.batch.buf)) }
+
+// noRoom says that no more space could be set aside, and why.
+func (l *Log) noRoom(err error) {
+	if !isFull(err) {
+		l.fail(err)
+		return
+	}
+	if !l.full.Swap(true) {
+		l.store.log.Error("binlog: the disk is full: puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
+	}
+}

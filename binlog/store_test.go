@@ -1,0 +1,274 @@
+package binlog_test
+
+// The directory: who may have it, and what becomes of it from life to life.
+
+import (
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// TestLocked: a directory has one server, in either file system.
+func TestLocked(t *testing.T) {
+	for name, cfg := range map[string]binlog.Config{
+		"memory": config(faultfs.New(), 1),
+		"disk":   {Dir: filepath.Join(t.TempDir(), "log"), Shards: 1},
+	} {
+		s := serve(t, cfg)
+		_, err := binlog.Open(cfg)
+		if !errors.Is(err, binlog.ErrLocked) || err.Error() != "binlog "+cfg.Dir+": in use by another server" {
+			t.Errorf("%s: the second server gets %v", name, err)
+		}
+		s.close()
+		serve(t, cfg).close()
+	}
+}
+
+// TestLockedByBeanstalkd: its lock is of the other kind.
+func TestLockedByBeanstalkd(t *testing.T) {
+	path, err := exec.LookPath("beanstalkd")
+	if err != nil {
+		t.Skip("the reference is missing: apt-get install beanstalkd")
+	}
+	d := t.TempDir()
+	cmd := exec.Command(path, "-b", d, "-l", "unix:"+filepath.Join(d, "..", "socket"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	eventually(t, "beanstalkd has made its first file", func() bool {
+		_, err := os.Stat(filepath.Join(d, "binlog.1"))
+		return err == nil
+	})
+	if _, err := binlog.Open(binlog.Config{Dir: d, Shards: 1}); !errors.Is(err, binlog.ErrLocked) {
+		t.Errorf("beside beanstalkd: %v", err)
+	}
+}
+
+// TestOpenFails: one line that says which directory and why.
+func TestOpenFails(t *testing.T) {
+	d := t.TempDir()
+	file := filepath.Join(d, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]error{file: syscall.ENOTDIR, filepath.Join(file, "log"): syscall.ENOTDIR, "/proc/log": fs.ErrNotExist} {
+		_, err := binlog.Open(binlog.Config{Dir: dir, Shards: 1})
+		if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "binlog "+dir+": ") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+	f := faultfs.New()
+	f.Write(dir+"/x", nil)
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == faultfs.OpWritable {
+			return syscall.EROFS
+		}
+		if op < faultfs.OpOpen {
+			t.Errorf("%v of %s in a read-only directory", op, name)
+		}
+		return nil
+	})
+	if _, err := binlog.Open(config(f, 1)); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("read-only: %v", err)
+	}
+}
+
+// TestAnotherNumberOfShards: jobs survive any change, and ids go on.
+func TestAnotherNumberOfShards(t *testing.T) {
+	f := faultfs.New()
+	want := noJobs()
+	id := uint64(0)
+	for _, shards := range []int{1, 3, 2, 2, 8, 1} {
+		cfg := config(f, shards)
+		cfg.LastID = func() uint64 { return id }
+		s := serve(t, cfg)
+		s.found.same(t, want)
+		if last := s.store.LastID(); last != id {
+			t.Errorf("the last id is %d, want %d", last, id)
+		}
+		for range 20 {
+			id++
+			j := job(id, "a", noise(int(id)))
+			want.Put(j, 0)
+			s.does(int(id)%shards, func(l *binlog.Log) { l.Put(j) })
+		}
+		id++ // is deleted at once
+		s.does(0, func(l *binlog.Log) {
+			l.Put(job(id, "a", ""))
+			l.Delete(id)
+		})
+		s.close()
+		if _, damages := readBack(t, config(f, shards)); len(damages) > 0 {
+			t.Errorf("%d shards: %v", shards, damages)
+		}
+	}
+}
+
+// TestIDsGoOn: also if the last jobs were deleted and their segments are gone.
+func TestIDsGoOn(t *testing.T) {
+	f := faultfs.New()
+	id := uint64(0)
+	cfg := config(f, 1)
+	cfg.LastID = func() uint64 { return id }
+	s := serve(t, cfg)
+	id = 77
+	s.rolls(0, 77)
+	s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+	eventually(t, "the segment is gone", func() bool { return len(segments(t, f)) == 1 })
+	s.close()
+	st := open(t, config(f, 1))
+	defer st.Close()
+	if replay(t, st); st.LastID() != 77 {
+		t.Errorf("the last id is %d", st.LastID())
+	}
+}
+
+// TestIDOfALostJob: a job whose put is damaged was given its id all the same.
+func TestIDOfALostJob(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.does(0, func(l *binlog.Log) { l.Put(job(5, "a", "b")) })
+	s.does(0, func(l *binlog.Log) { l.Delete(5) })
+	s.close()
+	path := filepath.Join(dir, segments(t, f)[0])
+	f.Flip(path, 8*(binlog.SegmentHeader+40))
+	st := open(t, config(f, 1))
+	defer st.Close()
+	if replay(t, st); st.LastID() != 5 {
+		t.Errorf("the last id is %d", st.LastID())
+	}
+}
+
+// TestNewDirectorySurvives: with those above it, all made in one go, it is there
+// after a power loss, as what is in it was promised.
+func TestNewDirectorySurvives(t *testing.T) {
+	for _, d := range []string{"/log", "/a/b/log"} {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Dir = d
+		s := serve(t, cfg)
+		s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "b")) })
+		for seed := range uint64(50) {
+			cfg := cfg
+			cfg.FS = f.Crash(rand.New(rand.NewPCG(seed, 1)))
+			if got, damages := readBack(t, cfg); len(got.of) != 1 || len(damages) > 0 {
+				t.Errorf("%s: after a power loss %d jobs are there: %v", d, len(got.of), damages)
+				break
+			}
+		}
+		s.close()
+	}
+}
+
+// TestKilledAtTheStart: wherever a server is killed while its log goes on in the
+// next segment, and the next one while it starts, no damage is found then.
+func TestKilledAtTheStart(t *testing.T) {
+	for n := 1; ; n++ {
+		f := faultfs.New()
+		s := serve(t, config(f, 1))
+		s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "b")) })
+		killed := f.Cut(n)
+		s.rolls(0, 2)
+		s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "b")) })
+		time.Sleep(time.Millisecond) // for the janitor
+		s.close()
+		select {
+		case left := <-killed:
+			starts(t, n, left)
+		default:
+			if n < 10 {
+				t.Errorf("only %d operations", n)
+			}
+			return
+		}
+	}
+}
+
+// starts kills a server at each operation of its start.
+func starts(t *testing.T, killed int, f *faultfs.FS) {
+	for n := 1; ; n++ {
+		again := f.Kill()
+		left := again.Cut(n)
+		serve(t, config(again, 1)).close()
+		select {
+		case left := <-left:
+			got, damages := readBack(t, config(left, 1))
+			if len(damages) > 0 || got.of[1].ID != 1 {
+				t.Errorf("killed before operation %d, and before operation %d of the next start: %v\n%s", killed, n, damages, got)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// TestStartsAndEnds: a server that has nothing to write leaves little behind,
+// however often it starts.
+func TestStartsAndEnds(t *testing.T) {
+	f := faultfs.New()
+	for range 5 {
+		serve(t, config(f, 2)).close()
+	}
+	got, damages := readBack(t, config(f, 2))
+	if len(got.of) > 0 || len(damages) > 0 {
+		t.Errorf("%v\n%s", damages, got)
+	}
+}
+
+// zeroing is a file system that cannot set space aside but by writing zeros, as
+// OS does where fallocate(2) is not there.
+type zeroing struct{ *faultfs.FS }
+
+func (z zeroing) Create(name string) (binlog.File, error) {
+	f, err := z.FS.Create(name)
+	return zeroingFile{f}, err
+}
+
+type zeroingFile struct{ binlog.File }
+
+func (f zeroingFile) Allocate(off, size int64) error {
+	_, err := f.WriteAt(make([]byte, size), off)
+	return err
+}
+
+// TestZeroing: what is set aside there stays set aside when the disk is full.
+func TestZeroing(t *testing.T) {
+	mem := faultfs.New()
+	s := serve(t, config(zeroing{mem}, 1))
+	l := s.logs[0]
+	n := 0
+	for ; l.FitsChange() && n < 1000; n++ {
+		mem.SetCapacity(mem.Used()) // others take the rest
+		h := make(held, 1)
+		l.Put(job(uint64(n+1), "a", "b")) // is shorter than the longest change
+		l.Commit(h, 0)
+		select {
+		case err := <-h:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("what was set aside is gone after %d batches", n)
+			mem.SetCapacity(1 << 30)
+			<-h
+		}
+	}
+	s.close()
+	got, damages := readBack(t, config(mem, 1))
+	if len(damages) > 0 || len(got.of) != n {
+		t.Errorf("%v, %d jobs", damages, len(got.of))
+	}
+}
