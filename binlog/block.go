@@ -66,7 +66,8 @@ type block struct {
 	compression Compression
 }
 
-func (k *block) encode(b []byte) {
+// encode writes the header. The seed is that of the segment, see segmentSeed.
+func (k *block) encode(b []byte, seed uint32) {
 	le := binary.LittleEndian
 	le.PutUint32(b[0:], blockMagic)
 	le.PutUint32(b[8:], uint32(k.stored))
@@ -74,13 +75,14 @@ func (k *block) encode(b []byte) {
 	le.PutUint64(b[16:], k.seq)
 	le.PutUint32(b[24:], k.sum)
 	le.PutUint32(b[28:], uint32(k.compression))
-	le.PutUint32(b[4:], crc32.Checksum(b[8:blockHeader], castagnoli))
+	le.PutUint32(b[4:], crc32.Update(seed, castagnoli, b[8:blockHeader]))
 }
 
-// decodeBlock reads a header. It reports false if there is none.
-func decodeBlock(b []byte) (k block, ok bool) {
+// decodeBlock reads a header. It reports false if there is none of a segment with
+// that seed.
+func decodeBlock(b []byte, seed uint32) (k block, ok bool) {
 	le := binary.LittleEndian
-	if le.Uint32(b) != blockMagic || le.Uint32(b[4:]) != crc32.Checksum(b[8:blockHeader], castagnoli) {
+	if le.Uint32(b) != blockMagic || le.Uint32(b[4:]) != crc32.Update(seed, castagnoli, b[8:blockHeader]) {
 		return k, false
 	}
 	stored, plain, c := le.Uint32(b[8:]), le.Uint32(b[12:]), le.Uint32(b[28:])
@@ -106,7 +108,7 @@ type packer struct {
 
 // pack makes a block of the records that follow blockHeader bytes of room in
 // b. What it returns lies in b or is good until the next call.
-func (p *packer) pack(b []byte, seq uint64) []byte {
+func (p *packer) pack(b []byte, seq uint64, seed uint32) []byte {
 	k := block{seq: seq, plain: len(b) - blockHeader}
 	if p.compression != None && k.plain >= minCompressed && k.plain <= maxPlain {
 		if packed := p.compress(b[blockHeader:]); len(packed) < len(b) {
@@ -116,7 +118,7 @@ func (p *packer) pack(b []byte, seq uint64) []byte {
 	b = append(b, endMark)
 	k.stored = len(b) - blockHeader
 	k.sum = crc32.Checksum(b[blockHeader:], castagnoli)
-	k.encode(b)
+	k.encode(b, seed)
 	return b
 }
 

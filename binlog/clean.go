@@ -15,7 +15,7 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 		return err
 	}
 	defer f.Close()
-	sc, err := newScanner(f, func(from, to int64) {})
+	sc, err := newScanner(f, segmentSeed(l.store.id, name), func(from, to int64) {})
 	if err != nil {
 		return err
 	}

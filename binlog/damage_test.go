@@ -5,13 +5,11 @@ package binlog_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/sheafq/sheaf/binlog"
@@ -195,7 +193,7 @@ func TestTruncated(t *testing.T) {
 	all := history(t)
 	for _, stream := range streams(all) {
 		for i, name := range stream {
-			data := all[name]
+			data, f := all[name], disk(all)
 			end := int64(binlog.SegmentHeader)
 			left := func() *jobs {
 				return without(all, func(file string, b binlog.Block) bool { return file == name && b.End > end })
@@ -215,7 +213,8 @@ func TestTruncated(t *testing.T) {
 				default:
 					where = []string{place(name, end)}
 				}
-				finds(t, disk(with(all, name, data[:size])), want, where...)
+				f.Write(filepath.Join(dir, name), []byte(data[:size]))
+				finds(t, f, want, where...)
 			}
 		}
 	}
@@ -259,6 +258,98 @@ func TestTornIsCutOff(t *testing.T) {
 	got, damages := readBack(t, config(f, 2))
 	if len(damages) > 0 || got.of[20].ID != 20 || got.of[16].ID != 0 {
 		t.Errorf("after another life: %v\n%s", damages, got)
+	}
+}
+
+// TestTornWithAHole: of a large block at the end any sectors may be missing.
+func TestTornWithAHole(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "one")) })
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", noise(3000))) })
+	s.close()
+	path := filepath.Join(dir, segments(t, f)[0])
+	data := f.Read(path)
+	first := binlog.Blocks(data)[0]
+	for from := 0; from < len(data); from += 512 {
+		if torn := bytes.Clone(data); int64(from) < first.End {
+			clear(torn[first.End:512]) // the rest of the sector was there before
+			f.Write(path, torn)
+		} else {
+			clear(torn[from:min(from+512, len(torn))])
+			f.Write(path, torn)
+		}
+		if got, damages := readBack(t, config(f, 1)); len(got.of) != 1 || len(damages) > 0 {
+			t.Errorf("without the sector at %d %d jobs are there: %v", from, len(got.of), damages)
+		}
+	}
+}
+
+// TestBlockIsGone takes each block out of its segment, as if it had never been
+// there.
+func TestBlockIsGone(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for i, name := range stream {
+			data := all[name]
+			blocks := binlog.Blocks([]byte(data))
+			for n, b := range blocks {
+				var where []string
+				if n < len(blocks)-1 || i < len(stream)-1 && !b.Roll() {
+					where = append(where, place(name, b.At))
+				}
+				want := without(all, func(file string, k binlog.Block) bool { return file == name && k.At == b.At })
+				finds(t, disk(with(all, name, data[:b.At]+data[b.End:])), want, where...)
+			}
+		}
+	}
+}
+
+// TestBlockTwice: what comes again, or too late, is not believed.
+func TestBlockTwice(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "one")) })
+	s.does(0, func(l *binlog.Log) { l.Delete(1) })
+	s.close()
+	path := filepath.Join(dir, segments(t, f)[0])
+	data := f.Read(path)
+	put := binlog.Blocks(data)[0]
+	f.Write(path, append(bytes.Clone(data), data[put.At:put.End]...))
+	got, damages := readBack(t, config(f, 1))
+	if len(got.of) > 0 || at(damages) != place(filepath.Base(path), int64(len(data))) {
+		t.Errorf("damage is found at %q, and jobs\n%s", at(damages), got)
+	}
+}
+
+// TestBlockInABody: whoever puts a job whose body looks like a block, with the
+// number that comes next, does not get it read as one, whatever bit flips.
+func TestBlockInABody(t *testing.T) {
+	forged := faultfs.New()
+	s := serve(t, config(forged, 1))
+	s.does(0, func(l *binlog.Log) { l.Put(job(666, "a", "forged")) })
+	s.close()
+	data := forged.Read(filepath.Join(dir, segments(t, forged)[0]))
+	k := binlog.Blocks(data)[0]
+	body := "xxxxxxxx"
+	for seq := range uint64(5) {
+		body += string(k.Reseal(data, seq))
+	}
+
+	f := faultfs.New()
+	s = serve(t, config(f, 1))
+	for id := uint64(1); id <= 3; id++ {
+		s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", body)) })
+	}
+	s.close()
+	path := filepath.Join(dir, segments(t, f)[0])
+	b := binlog.Blocks(f.Read(path))[1]
+	for off := b.At; off < b.End; off++ {
+		f.Flip(path, off*8)
+		if got, _ := readBack(t, config(f, 1)); got.of[666].ID != 0 {
+			t.Fatalf("with a bit flipped at %d of %d..%d a body is read as a block", off, b.At, b.End)
+		}
+		f.Flip(path, off*8)
 	}
 }
 
@@ -419,175 +510,5 @@ func TestRenamedSegment(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestManifestGone: the jobs are there without it, and it is made anew.
-func TestManifestGone(t *testing.T) {
-	all := history(t)
-	for _, data := range []string{"none", "", "rubbish", all["manifest"][1:], all["manifest"] + "\n"} {
-		rest := with(all, "manifest", data)
-		if data == "none" {
-			delete(rest, "manifest")
-		}
-		f := disk(rest)
-		finds(t, f, without(all, nothing), place("manifest", 0))
-		serve(t, config(f, 2)).close()
-		finds(t, f, without(all, nothing))
-	}
-}
-
-// TestManifestGoneBetweenTwoEpochs: a rearrangement was cut short, before or
-// after it counted, and then the manifest was lost.
-func TestManifestGoneBetweenTwoEpochs(t *testing.T) {
-	all := history(t)
-	want := without(all, nothing)
-	for _, op := range []faultfs.Op{faultfs.OpRename, faultfs.OpRemove} {
-		f := disk(all)
-		st := open(t, config(f, 3))
-		found := replay(t, st)
-		logs, err := st.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for id, j := range found.of {
-			logs[id%3].Put(&j)
-		}
-		for _, l := range logs {
-			if err := l.Flush(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		f.SetFault(func(o faultfs.Op, name string, off int64, n int) error {
-			if o == op && name != dir+"/manifest.new" || o == op && o == faultfs.OpRename {
-				return syscall.EIO
-			}
-			return nil
-		})
-		if err := st.Commit(); !errors.Is(err, syscall.EIO) {
-			t.Fatalf("%v fails: %v", op, err)
-		}
-		f = f.Kill()
-		if n := len(segments(t, f)); n != len(all)-1+3 {
-			t.Fatalf("%d segments are there", n)
-		}
-		finds(t, f, want) // as long as there is a manifest, all is well
-		if err := f.Remove(dir + "/manifest"); err != nil {
-			t.Fatal(err)
-		}
-		got, damages := readBack(t, config(f, 2))
-		// What comes next to it may be there, too.
-		if at(damages) != place("manifest", 0) {
-			t.Errorf("damage is found at %q", at(damages))
-		}
-		got.same(t, want)
-		serve(t, config(f, 2)).close()
-		finds(t, f, want)
-	}
-}
-
-// TestStrict: damage is refused, and nothing in the directory changes.
-func TestStrict(t *testing.T) {
-	all := history(t)
-	f := disk(all)
-	cfg := config(f, 2)
-	cfg.Strict = true
-	serve(t, cfg).close() // no damage
-	for name, data := range all {
-		f := disk(with(all, name, "X"+data[1:]))
-		f.Write(dir+"/lock", nil)
-		before := files(t, f)
-		for _, shards := range []int{2, 3} {
-			cfg := config(f, shards)
-			cfg.Strict = true
-			st := open(t, cfg)
-			replay(t, st)
-			_, err := st.Begin()
-			if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("damage in %s: %v", name, err)
-			}
-			st.Close()
-		}
-		if !maps.Equal(files(t, f), before) {
-			t.Errorf("damage in %s: the directory has changed", name)
-		}
-	}
-}
-
-// TestFuture: what a later version has written is refused, and not touched.
-func TestFuture(t *testing.T) {
-	all := history(t)
-	for name, data := range all {
-		for _, intact := range []bool{true, false} {
-			var later string
-			if name == "manifest" {
-				later = strings.Replace(data, "binlog 1", "binlog 2", 1)
-			} else {
-				later = string(binlog.Future([]byte(data), intact))
-			}
-			f := disk(with(all, name, later))
-			f.Write(dir+"/lock", nil)
-			before := files(t, f)
-			_, err := binlog.Open(config(f, 2))
-			if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), dir) ||
-				!strings.Contains(err.Error(), name+" has format 2, and this sheafd knows formats up to 1") {
-				t.Errorf("%s of version 2: %v", name, err)
-			}
-			if !maps.Equal(files(t, f), before) {
-				t.Errorf("%s of version 2: the directory has changed", name)
-			}
-			if _, err := binlog.Dump(new(bytes.Buffer), f, dir); err == nil || !strings.Contains(err.Error(), "has format 2") {
-				t.Errorf("dump of %s of version 2: %v", name, err)
-			}
-		}
-	}
-}
-
-// TestUnreadable: a disk that fails is told, not taken for a short file.
-func TestUnreadable(t *testing.T) {
-	all := history(t)
-	for _, stream := range streams(all) {
-		for _, name := range stream {
-			f := disk(all)
-			st := open(t, config(f, 2))
-			f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
-				if op == faultfs.OpReadAt && filepath.Base(file) == name {
-					return syscall.EIO
-				}
-				return nil
-			})
-			failed := false
-			for i := range st.Streams() {
-				_, err := st.Replay(i, noJobs())
-				failed = failed || errors.Is(err, syscall.EIO)
-			}
-			if len(st.Damages()) == 0 && !failed {
-				t.Errorf("%s cannot be read, and nobody is told", name)
-			}
-			f.SetFault(nil)
-			if !failed {
-				if _, err := st.Begin(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			st.Close()
-			if f.Read(filepath.Join(dir, name)) == nil {
-				t.Errorf("%s could not be read, and is gone", name)
-			}
-		}
-	}
-}
-
-// TestManyDamages: a heap of rubbish is not told of without end.
-func TestManyDamages(t *testing.T) {
-	f := disk(history(t))
-	for i := range binlog.MaxDamages + 10 {
-		f.Write(fmt.Sprintf("%s/rubbish%d", dir, i), nil)
-	}
-	if _, damages := readBack(t, config(f, 2)); len(damages) != binlog.MaxDamages {
-		t.Errorf("%d damages", len(damages))
-	}
-	if text := dump(t, f, dir); !strings.Contains(text, "\ndamage beyond the first 1000 is not listed\n") {
-		t.Error("the dump does not say that it lists not all")
 	}
 }

@@ -67,8 +67,8 @@
 //
 //	header of a segment         header of a block
 //	 0  8  "sheaflog"            0  4  5b ee 73 66
-//	 8  4  version, 1            4  4  sum of bytes 8 to 32
-//	12  4  sum of 8‥12, 16‥80    8  4  length of what follows the header
+//	 8  4  version, 1            4  4  sum of S and bytes 8 to 32
+//	12  4  sum of 8‥12, 16‥88    8  4  length of what follows the header
 //	16  8  number of segment    12  4  the same before compression
 //	24  4  epoch                16  8  number of block
 //	28  4  shard                24  4  sum of what follows the header
@@ -78,10 +78,12 @@
 //	48  8  oldest segment that is needed
 //	56  8  number of its first block
 //	64  8  highest job id before it
-//	72  8  when it was begun, Unix time in ns
-//	80     blocks
+//	72  8  id of the directory
+//	80  8  when it was begun, Unix time in ns
+//	88     blocks
 //
-// Blocks of a stream are numbered without gaps, over all of its segments, so
+// S is the id of the directory, which is random, and the number of the segment:
+// what looks like a block in the body of a job is none. Blocks of a stream are numbered without gaps, over all of its segments, so
 // that one that is missing is missed. (A block with a roll has the number of the
 // one behind it.) A block of more than 8 MiB before
 // compression is not compressed. The byte at the end is not compressed; it is

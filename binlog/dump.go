@@ -122,7 +122,7 @@ func (d *dumper) begun(name segmentName) bool {
 		return true // to be met again when it is read
 	}
 	defer f.Close()
-	sc, err := newScanner(f, func(from, to int64) {})
+	sc, err := newScanner(f, segmentSeed(d.store.id, name), func(from, to int64) {})
 	return err != nil || !unbegun(f, sc, 0)
 }
 

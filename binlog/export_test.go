@@ -19,15 +19,20 @@ type Block struct {
 	At, End int64
 	Seq     uint64
 	plain   []byte
+	seed    uint32
 }
 
 // Blocks returns the blocks of a segment's file, up to damage.
 func Blocks(file []byte) (all []Block) {
 	var u unpacker
 	defer u.close()
+	if len(file) < segmentHeader {
+		return nil
+	}
+	seed := segmentSeed(binary.LittleEndian.Uint64(file[72:]), segmentName{index: binary.LittleEndian.Uint64(file[16:])})
 	for at := int64(segmentHeader); at+blockHeader <= int64(len(file)); {
-		k, ok := decodeBlock(file[at:])
-		b := Block{At: at, End: at + blockHeader + int64(k.stored), Seq: k.seq}
+		k, ok := decodeBlock(file[at:], seed)
+		b := Block{seed: seed, At: at, End: at + blockHeader + int64(k.stored), Seq: k.seq}
 		if !ok || b.End > int64(len(file)) {
 			return all
 		}
@@ -55,15 +60,15 @@ func (b Block) Replay(sink Sink, segment uint64) {
 
 // Reseal returns the block with another sequence number and the checksum for
 // that.
-func Reseal(b []byte, seq uint64) []byte {
-	k, ok := decodeBlock(b)
+func (b Block) Reseal(file []byte, seq uint64) []byte {
+	data := slices.Clone(file[b.At:b.End])
+	k, ok := decodeBlock(data, b.seed)
 	if !ok {
 		panic("it is no block")
 	}
 	k.seq = seq
-	b = slices.Clone(b)
-	k.encode(b)
-	return b
+	k.encode(data, b.seed)
+	return data
 }
 
 // Future returns the first bytes of a segment of the next version of the format.

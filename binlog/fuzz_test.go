@@ -200,7 +200,7 @@ func splice(all map[string]string, step []byte) {
 		k := blocks[n%len(blocks)]
 		b := []byte(all[other])[k.At:k.End]
 		if n%2 == 0 {
-			b = binlog.Reseal(b, uint64(n%16))
+			b = k.Reseal([]byte(all[other]), uint64(n%16))
 		}
 		all[name] = data[:binlog.SegmentHeader] + string(b) + data[binlog.SegmentHeader:]
 	case 7: // a file is gone

@@ -10,7 +10,7 @@ import (
 )
 
 // keptDir is the folder in a directory where beanstalkd's own files are kept
-// once their jobs have been imported.
+// once their jobs have been imported; or keptDir.2 and so on, see asideDir.
 const keptDir = "beanstalkd"
 
 // listBeanstalkd finds out which files of beanstalkd's are to be imported, and
@@ -73,12 +73,8 @@ func (st *Store) putAside(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	dir := filepath.Join(st.cfg.Dir, keptDir)
-	if _, err := st.fs.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
-		if err := st.fs.Mkdir(dir); err != nil {
-			return err
-		}
-	} else if err != nil {
+	dir, err := st.asideDir(names)
+	if err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -90,5 +86,35 @@ func (st *Store) putAside(names []string) error {
 		return err
 	}
 	st.log.Info("binlog: beanstalkd's own files were imported and put aside", "dir", dir, "files", strings.Join(names, " "))
-	return st.fs.SyncDir(st.cfg.Dir)
+	if err := st.fs.SyncDir(st.cfg.Dir); err != nil {
+		return err
+	}
+	// A file of such a name is another one from now on.
+	st.keep, st.beanstalkd = nil, nil
+	m, err := st.newManifest()
+	if err != nil {
+		return err
+	}
+	return writeManifest(st.fs, st.cfg.Dir, m)
+}
+
+// asideDir returns a folder for these files, in which no file of such a name is
+// yet: it may be that beanstalkd is left for the second time.
+func (st *Store) asideDir(names []string) (string, error) {
+	for n := 1; ; n++ {
+		dir := filepath.Join(st.cfg.Dir, keptDir)
+		if n > 1 {
+			dir = fmt.Sprintf("%s.%d", dir, n)
+		}
+		entries, err := st.fs.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return dir, st.fs.Mkdir(dir)
+		}
+		if err != nil {
+			return "", err
+		}
+		if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return slices.Contains(names, e.Name()) }) {
+			return dir, nil
+		}
+	}
 }

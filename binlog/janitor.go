@@ -152,7 +152,7 @@ func (j *janitor) prepare() bool {
 		return true // it is there already, or is going to be written to
 	}
 	next, err := j.create()
-	if err == nil {
+	if err == nil && j.store.cfg.Sync != SyncNever {
 		err = j.store.fs.SyncDir(j.store.cfg.Dir)
 	}
 	if err != nil {

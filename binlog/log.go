@@ -29,10 +29,11 @@ type Log struct {
 	// The shard's goroutine only.
 	batch *group   // being filled
 	to    *segment // where it goes
-	live  int      // jobs, for whose deletes there is always room
 	fresh int      // puts that were found to fit in this batch
 	begun uint64   // the segment that was begun at the start; never changes
-	tried time.Time
+	// tried and stayed are when there was no room for more, and for the next
+	// segment.
+	tried, stayed time.Time
 
 	mu      sync.Mutex
 	queue   []*group // committed, not yet taken by the writer; under mu
@@ -59,7 +60,7 @@ type Log struct {
 	failed  atomic.Pointer[func()]
 	// prepared is called when a next segment is ready that was waited for.
 	prepared atomic.Pointer[func()]
-	owed     atomic.Int64 // bytes set aside for deletes; the shard writes it
+	jobs     atomic.Int64 // that there are, as of the last commit; the shard writes it
 
 	writer  writer
 	janitor janitor
@@ -140,16 +141,28 @@ func (l *Log) Segment() uint64 {
 	return l.to.name.index
 }
 
-// roll goes on in the next segment, if there is room for it. Both it and the one
-// before have space set aside then, until the writer is done with that.
+// roll goes on in the next segment. On a full disk that has to do with the space
+// that the one before has not used.
 func (l *Log) roll() {
-	if l.full.Load() && time.Since(l.tried) < retry {
+	if time.Since(l.stayed) < retry {
 		return
 	}
-	if err := l.next.allocate(l.reserve() + l.step()); err != nil {
-		l.tried = time.Now()
-		l.noRoom(err)
-		return
+	want := l.reserve() + l.step()
+	if err := l.next.allocate(want); err != nil {
+		if l.noRoom(err); l.Err() != nil {
+			return
+		}
+		want = max(min(want, l.unspoken()), minSegment)
+		if err := l.to.giveBack(); err != nil {
+			l.fail(err)
+			return
+		}
+		for err = l.next.allocate(want); err != nil; err = l.next.allocate(want) {
+			if want /= 2; want < minSegment {
+				l.stayed = time.Now()
+				return // somebody else has taken it
+			}
+		}
 	}
 	l.to, l.next = l.next, nil
 	l.ready.Store(false)
@@ -192,10 +205,13 @@ func (l *Log) number(k kind, v uint64) int {
 // begin returns where a record of that size will begin in the batch.
 func (l *Log) begin(size int) int {
 	if l.batch.records > 0 && len(l.batch.buf)+size > maxBatch {
-		l.Commit(nil, l.live)
+		l.Commit(nil, int(l.jobs.Load()))
 	}
 	return len(l.batch.buf)
 }
+
+// Step is about how many bytes cleaning may copy at a time on a full disk.
+func (l *Log) Step() int64 { return l.step() }
 
 // Written returns the index of the segment that is being written. All that was
 // appended to segments before it is in their files.
@@ -213,9 +229,9 @@ func (l *Log) Commit(held Held, live int) bool {
 		g.promise = int64(len(g.buf)) + 1
 		l.to.room.Add(-g.promise)
 		l.written.Add(uint64(g.records))
-		l.live, l.fresh = live, 0
-		if o := owed(live); o != l.owed.Load() {
-			l.owed.Store(o)
+		l.fresh = 0
+		if int64(live) != l.jobs.Load() {
+			l.jobs.Store(int64(live))
 		}
 	}
 	l.mu.Lock()
@@ -275,7 +291,7 @@ func poke(c chan struct{}) {
 // be committed meanwhile.
 func (l *Log) Flush() error {
 	done := make(flushed)
-	if !l.Commit(done, l.live) {
+	if !l.Commit(done, int(l.jobs.Load())) {
 		<-done
 	}
 	if err := l.Err(); err != nil {

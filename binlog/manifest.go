@@ -22,12 +22,14 @@ const manifestName = "manifest"
 //	sheaf binlog 1
 //	epoch 3
 //	shards 8
+//	id 4be1c5f0a90e7d33
 //	begun 17 18 19 20 21 22 23 24
 //	imported binlog.17 10485760
 //	sum 9ae0daaf
 type manifest struct {
 	epoch  uint32 // of the segments that count; others are leftovers
 	shards int    // streams in it; 0 as long as nothing was ever written
+	id     uint64 // of the directory, see segmentSeed
 	// begun are the segments that each shard began when a server last started: if
 	// one that is newer is not there, this is, or it is missing.
 	begun    []uint64
@@ -45,7 +47,7 @@ var errManifest = errors.New("it is damaged")
 
 func (m *manifest) encode() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sheaf binlog %d\nepoch %d\nshards %d\n", Version, m.epoch, m.shards)
+	fmt.Fprintf(&b, "sheaf binlog %d\nepoch %d\nshards %d\nid %016x\n", Version, m.epoch, m.shards, m.id)
 	if len(m.begun) > 0 {
 		b.WriteString("begun")
 		for _, index := range m.begun {
@@ -84,6 +86,8 @@ func decodeManifest(b []byte) (*manifest, error) {
 			fmt.Sscanf(line, "epoch %d", &m.epoch)
 		case "shards":
 			fmt.Sscanf(line, "shards %d", &m.shards)
+		case "id":
+			fmt.Sscanf(line, "id %x", &m.id)
 		case "begun":
 			for _, field := range strings.Fields(line)[1:] {
 				index, _ := strconv.ParseUint(field, 10, 64) // the sum is right
@@ -94,8 +98,14 @@ func decodeManifest(b []byte) (*manifest, error) {
 			m.imported = append(m.imported, f)
 		}
 	}
+	if m.shards < 0 || m.shards > maxShards {
+		return nil, errManifest
+	}
 	return m, nil
 }
+
+// maxShards bounds what is believed of a manifest.
+const maxShards = 1 << 16
 
 // readManifest returns nil and no error if there is none.
 func readManifest(fsys FS, dir string) (*manifest, error) {

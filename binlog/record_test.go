@@ -163,8 +163,8 @@ func TestBlocks(t *testing.T) {
 				plain = make([]byte, rapid.SampledFrom([]int{0, 1, minCompressed - 1, minCompressed, 1 << 16, maxPlain, maxPlain + 1}).Draw(t, "zeros"))
 			}
 			seq := edgy64().Draw(t, "seq")
-			b := p.pack(append(make([]byte, blockHeader), plain...), seq)
-			k, ok := decodeBlock(b)
+			b := p.pack(append(make([]byte, blockHeader), plain...), seq, 7)
+			k, ok := decodeBlock(b, 7)
 			if !ok || k.seq != seq || k.stored != len(b)-blockHeader || k.plain != len(plain) || k.stored > k.plain+1 {
 				t.Fatalf("%d bytes as %s: %+v, %v", len(plain), c, k, ok)
 			}
@@ -178,7 +178,7 @@ func TestBlocks(t *testing.T) {
 			// No flipped bit goes unseen.
 			bit := rapid.IntRange(0, 8*len(b)-1).Draw(t, "flip")
 			b[bit/8] ^= 1 << (bit % 8)
-			if k, ok := decodeBlock(b); ok && bit < 8*blockHeader {
+			if k, ok := decodeBlock(b, 7); ok && bit < 8*blockHeader {
 				t.Fatalf("bit %d of the header can flip", bit)
 			} else if _, err := u.unpack(&k, b[blockHeader:]); ok && err == nil {
 				t.Fatalf("bit %d can flip", bit)

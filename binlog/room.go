@@ -59,16 +59,16 @@ func (l *Log) create() (*segment, error) {
 	return &segment{name: name, file: f}, nil
 }
 
-// createRoom makes the file of a segment that is begun at once, with space set
-// aside. On a full disk it does with a little.
+// createRoom makes the file of a segment that is begun at once, with a little
+// space set aside if the disk has any.
 func (l *Log) createRoom() (*segment, error) {
 	seg, err := l.create()
 	if err != nil {
 		return nil, err
 	}
-	err = seg.allocate(l.reserve() + l.step())
-	for n := l.reserve(); err != nil && isFull(err) && n >= minSegment; n /= 2 {
-		err = seg.allocate(n)
+	// Whoever needs more gets it; other shards want to begin as well.
+	if err = seg.allocate(minSegment); isFull(err) {
+		err = nil
 	}
 	if err != nil {
 		seg.file.Close()
@@ -92,6 +92,10 @@ func (s *segment) allocate(n int64) error {
 		n += overhead
 	}
 	if err := s.file.Allocate(at, n); err != nil {
+		if at == 0 {
+			// It may have taken what there was.
+			err = errors.Join(err, s.file.Truncate(0))
+		}
 		return err
 	}
 	if at == 0 {
@@ -114,34 +118,62 @@ func (s *segment) extend(to int64) (end int64, err error) {
 	return to, s.file.Truncate(to)
 }
 
+// giveBack gives back what was set aside and is not spoken for.
+func (s *segment) giveBack() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	size, err := s.file.Size()
+	if err != nil {
+		return err
+	}
+	room := s.room.Load()
+	end := max(s.allocated.Load()-room, size)
+	// What is behind the end of the file goes when it is cut off there; so what is
+	// spoken for has to come before the end first.
+	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
+		return err
+	}
+	given := s.allocated.Load() - end
+	s.allocated.Add(-given)
+	s.room.Add(-given)
+	return nil
+}
+
 // spoken is how many bytes are written, or will be.
 func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 
 // reserve is how many bytes puts leave alone: for changes of the jobs that are
 // there, for their deletes, and for cleaning, which has to write before it can
 // give back.
-func (l *Log) reserve() int64 { return l.spare() + l.owed.Load() }
+func (l *Log) reserve() int64 {
+	return min(l.store.segment, maxReserve) + owedChanges(l.jobs.Load()) + owedDeletes(l.jobs.Load())
+}
 
-// spare is how much of that is not for deletes.
-func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
-
-// maxReserve bounds what is set aside, in bytes, where segments are large.
+// maxReserve bounds what of that does not go with the number of jobs, in bytes,
+// where segments are large.
 const maxReserve = 256 << 20
+
+// What is set aside for each job, in bytes. Blocks of their own, and changes,
+// are for as many jobs as fewJobs: when that is used up there is a segment to
+// clean.
+const (
+	owedDelete = 16
+	owedBlock  = 32
+	owedChange = 2 * (40 + blockOverhead) // to reserve it, and to release, bury or kick it
+	fewJobs    = 1 << 16
+	owedPut    = owedDelete + owedBlock + owedChange
+)
+
+// owedDeletes is how much is left alone by all but deletes.
+func owedDeletes(jobs int64) int64 { return jobs*owedDelete + min(jobs, fewJobs)*owedBlock }
+
+// owedChanges is how much is left alone by puts.
+func owedChanges(jobs int64) int64 { return min(jobs, fewJobs) * owedChange }
 
 // step is how many bytes are set aside at a time.
 func (l *Log) step() int64 { return max(l.store.segment/8, minSegment) }
 
-// owedDelete is how many bytes are set aside for the delete of one job, and
-// owedBlock for a block of its own, for as many as owedBlocks jobs: when these
-// are gone there is a segment to clean.
-const (
-	owedDelete = 16
-	owedBlock  = 32
-	owedBlocks = 1 << 16
-)
-
-func owed(live int) int64 { return int64(live)*owedDelete + int64(min(live, owedBlocks))*owedBlock }
-
+// isFull tells whether an error says that the disk, or a quota, is full.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
@@ -156,7 +188,7 @@ func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
 // enough space for all that may become of those that are there.
 func (l *Log) FitsPut(n int) bool {
-	if !l.setAside(int64(n)+blockOverhead+owedDelete+owedBlock+l.promised()+l.spare()) || l.stuck.Load() {
+	if !l.setAside(int64(n)+blockOverhead+l.reserve()+int64(l.fresh+1)*owedPut) || l.stuck.Load() {
 		return false
 	}
 	l.fresh++
@@ -168,7 +200,9 @@ func (l *Log) FitsPut(n int) bool {
 }
 
 // promised is how many bytes deletes may take.
-func (l *Log) promised() int64 { return l.owed.Load() + int64(l.fresh)*(owedDelete+owedBlock) }
+func (l *Log) promised() int64 {
+	return owedDeletes(l.jobs.Load()) + int64(l.fresh)*(owedDelete+owedBlock)
+}
 
 // FitsChange tells whether there is room for a change of a job.
 func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.promised()) }
@@ -176,7 +210,10 @@ func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
 func (l *Log) FitsCopy(n int64) bool {
 	n += blockOverhead
-	return l.setAside(n+l.promised()+l.spare()) || l.unspoken()-n >= l.promised()+l.store.segment/8
+	if !l.full.Load() && l.setAside(n+l.reserve()) {
+		return true
+	}
+	return l.setAside(n + l.promised())
 }
 
 // setAside tells whether that many bytes are set aside and not spoken for; it
@@ -189,7 +226,11 @@ func (l *Log) setAside(n int64) bool {
 	if l.full.Load() && time.Since(l.tried) < retry {
 		return false
 	}
-	if err := l.to.allocate(short + l.step()); err != nil {
+	err := l.to.allocate(short + l.step())
+	if isFull(err) {
+		err = l.to.allocate(short)
+	}
+	if err != nil {
 		l.tried = time.Now()
 		l.noRoom(err)
 		return false

@@ -11,6 +11,7 @@ import (
 // block it looks for the next one.
 type scanner struct {
 	file File
+	seed uint32 // of the segment
 	size int64
 	pos  int64 // of what comes next
 	err  error // of reading: what is behind pos is out of reach
@@ -30,12 +31,12 @@ const sector = 512
 
 var magicBytes = binary.LittleEndian.AppendUint32(nil, blockMagic)
 
-func newScanner(f File, damaged func(from, to int64)) (*scanner, error) {
+func newScanner(f File, seed uint32, damaged func(from, to int64)) (*scanner, error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err
 	}
-	return &scanner{file: f, size: size, pos: segmentHeader, damaged: damaged, effort: 4*size + 1<<20}, nil
+	return &scanner{file: f, seed: seed, size: size, pos: segmentHeader, damaged: damaged, effort: 4*size + 1<<20}, nil
 }
 
 // next returns the next block: its header, where it is, and what follows the
@@ -48,7 +49,7 @@ func (s *scanner) next() (k block, at int64, stored []byte, ok bool) {
 		if len(b) < blockHeader {
 			return k, s.pos, nil, false
 		}
-		k, ok := decodeBlock(b)
+		k, ok := decodeBlock(b, s.seed)
 		end := at + blockHeader + int64(k.stored)
 		if !ok || end > s.size {
 			if at = s.search(at + 1); at < 0 {
@@ -132,7 +133,7 @@ func (s *scanner) tail() (torn bool) {
 		}
 		at += int64(len(b))
 	}
-	switch k, ok := decodeBlock(s.peekHeader(s.pos)); {
+	switch k, ok := decodeBlock(s.peekHeader(s.pos), s.seed); {
 	case hole, end-s.pos < blockHeader:
 		return true
 	case ok:

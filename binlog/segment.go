@@ -47,12 +47,13 @@ type header struct {
 	oldest   uint64 // segment of the stream that was needed when this one began
 	first    uint64 // sequence number of its first block
 	lastID   uint64 // at least as high as any job id in the segments before it
+	id       uint64 // of the directory
 	created  int64  // nanoseconds of Unix time
 }
 
 const (
 	segmentMagic  = "sheaflog"
-	segmentHeader = 80
+	segmentHeader = 88
 )
 
 func (h *header) encode() []byte {
@@ -68,7 +69,8 @@ func (h *header) encode() []byte {
 	le.PutUint64(b[48:], h.oldest)
 	le.PutUint64(b[56:], h.first)
 	le.PutUint64(b[64:], h.lastID)
-	le.PutUint64(b[72:], uint64(h.created))
+	le.PutUint64(b[72:], h.id)
+	le.PutUint64(b[80:], uint64(h.created))
 	le.PutUint32(b[12:], headerSum(b))
 	return b
 }
@@ -114,10 +116,22 @@ func decodeHeader(b []byte, name segmentName) (header, error) {
 		oldest:      le.Uint64(b[48:]),
 		first:       le.Uint64(b[56:]),
 		lastID:      le.Uint64(b[64:]),
-		created:     int64(le.Uint64(b[72:])),
+		id:          le.Uint64(b[72:]),
+		created:     int64(le.Uint64(b[80:])),
 	}
 	if h.segmentName != name {
 		return h, fmt.Errorf("it is %s under another name", h.segmentName)
 	}
 	return h, nil
+}
+
+// segmentSeed is what the sums of the headers of blocks in a segment begin with.
+// It depends on the directory's id, which nobody outside knows: so a job's body
+// that looks like a block is not taken for one when the search for the next block
+// comes by it.
+func segmentSeed(id uint64, name segmentName) uint32 {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[0:], id)
+	binary.LittleEndian.PutUint64(b[8:], name.index)
+	return crc32.Checksum(b[:], castagnoli)
 }

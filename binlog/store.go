@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,6 +66,7 @@ type Store struct {
 
 	rearranged bool          // what was read does not stay where it is
 	epoch      uint32        // that is written
+	id         uint64        // of the directory, at random
 	segment    int64         // size of a segment, in bytes
 	index      atomic.Uint64 // the highest of a segment
 	lastID     uint64        // as it was read back
@@ -154,7 +156,7 @@ func (st *Store) list(manifest error) error {
 	var foreign []string
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case name == "lock", name == manifestName, e.IsDir() && (name == keptDir || name == "lost+found"):
+		case name == "lock", name == manifestName, e.IsDir() && (name == keptDir || strings.HasPrefix(name, keptDir+".") || name == "lost+found"):
 		case name == manifestName+".new":
 			st.leftovers = append(st.leftovers, name)
 		case strings.HasPrefix(name, "segment."):
@@ -173,6 +175,12 @@ func (st *Store) list(manifest error) error {
 		return err
 	}
 	st.lost = st.manifest == nil && len(names) > 0
+	switch {
+	case st.manifest != nil:
+		st.id = st.manifest.id
+	case st.id == 0:
+		st.id = rand.Uint64()
+	}
 	for _, name := range foreign {
 		st.report(Damage{name, 0, "a foreign file: it is left alone"})
 	}
@@ -197,8 +205,12 @@ func (st *Store) checkVersions(names []segmentName) error {
 			return err
 		}
 		var future versionError
-		if _, err := decodeHeader(b, n); errors.As(err, &future) {
+		h, err := decodeHeader(b, n)
+		switch {
+		case errors.As(err, &future):
 			return err
+		case err == nil && st.manifest == nil:
+			st.id = h.id
 		}
 	}
 	return nil
@@ -322,6 +334,7 @@ func (st *Store) Begin() ([]*Log, error) {
 		for _, l := range st.logs {
 			l.Close()
 		}
+		st.logs = nil // Close comes, too
 		return nil, st.wrap(err)
 	}
 	return logs, nil
@@ -331,7 +344,7 @@ func (st *Store) begin() ([]*Log, error) {
 	if st.rearranged {
 		if st.manifest == nil && !st.lost {
 			// From here on a crash leaves segments that do not count.
-			if err := writeManifest(st.fs, st.cfg.Dir, &manifest{}); err != nil {
+			if err := writeManifest(st.fs, st.cfg.Dir, &manifest{id: st.id}); err != nil {
 				return nil, err
 			}
 		}
@@ -343,13 +356,18 @@ func (st *Store) begin() ([]*Log, error) {
 			return nil, err
 		}
 	}
+	if !st.rearranged {
+		// All of them first: on a full disk it is their space that the new ones need.
+		for _, t := range st.streams {
+			if err := st.trim(t); err != nil {
+				return nil, err
+			}
+		}
+	}
 	for i := range st.cfg.Shards {
 		t := &stream{epoch: st.epoch, shard: uint32(i)}
 		if !st.rearranged {
 			t = st.streams[i]
-			if err := st.trim(t); err != nil {
-				return nil, err
-			}
 		}
 		l, err := newLog(st, t)
 		if err != nil {
@@ -360,19 +378,27 @@ func (st *Store) begin() ([]*Log, error) {
 	if err := st.fs.SyncDir(st.cfg.Dir); err != nil || st.rearranged {
 		return st.logs, err
 	}
-	return st.logs, writeManifest(st.fs, st.cfg.Dir, st.newManifest())
+	m, err := st.newManifest()
+	if err != nil {
+		return nil, err
+	}
+	return st.logs, writeManifest(st.fs, st.cfg.Dir, m)
 }
 
 // newManifest says what there is from now on.
-func (st *Store) newManifest() *manifest {
-	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards}
-	if st.manifest != nil {
-		m.imported = st.manifest.imported
-	}
+func (st *Store) newManifest() (*manifest, error) {
+	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards, id: st.id}
 	for _, l := range st.logs {
 		m.begun = append(m.begun, l.begun)
 	}
-	return m
+	for _, name := range slices.Concat(st.keep, st.beanstalkd) {
+		f, err := st.imported(name)
+		if err != nil {
+			return nil, err
+		}
+		m.imported = append(m.imported, f)
+	}
+	return m, nil
 }
 
 // trim gives back the space that a crashed server had set aside, cuts off a torn
@@ -415,13 +441,9 @@ func (st *Store) Commit() error {
 }
 
 func (st *Store) commit() error {
-	m := st.newManifest()
-	for _, name := range st.beanstalkd {
-		f, err := st.imported(name)
-		if err != nil {
-			return err
-		}
-		m.imported = append(m.imported, f)
+	m, err := st.newManifest()
+	if err != nil {
+		return err
 	}
 	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil {
 		return err
@@ -433,7 +455,7 @@ func (st *Store) commit() error {
 			}
 		}
 	}
-	return st.putAside(append(st.keep, st.beanstalkd...))
+	return st.putAside(slices.Concat(st.keep, st.beanstalkd))
 }
 
 func (st *Store) remove(name string) error {

@@ -72,7 +72,6 @@ type replayer struct {
 	unpacker unpacker
 	records  records
 	record   record
-	header   header
 	next     uint64  // the sequence number that comes next; 0 if not known
 	rolled   uint64  // the segment in which the stream goes on, as last said
 	headless bool    // the header of the tail is damaged
@@ -89,7 +88,7 @@ func (r *replayer) segment(name segmentName) error {
 		return err
 	}
 	defer f.Close()
-	sc, err := newScanner(f, func(from, to int64) {
+	sc, err := newScanner(f, segmentSeed(r.store.id, name), func(from, to int64) {
 		r.report(name, from, "%d bytes are no block: their records are lost", to-from)
 	})
 	if err != nil {
@@ -166,7 +165,7 @@ func unbegun(f File, sc *scanner, next uint64) bool {
 	if len(b) == segmentHeader && binary.LittleEndian.Uint64(b[segmentHeader-8:]) != 0 {
 		return false
 	}
-	ahead, err := newScanner(f, func(from, to int64) {})
+	ahead, err := newScanner(f, sc.seed, func(from, to int64) {})
 	if err != nil {
 		return false
 	}

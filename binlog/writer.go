@@ -146,7 +146,7 @@ func (w *writer) write(g *group) error {
 // block writes the records in b, which has room for a header, as one block to
 // the segment that is written. It waits when there is no room on a disk that does not keep what was set aside.
 func (w *writer) block(to *segment, b []byte, promise int64) error {
-	packed := w.packer.pack(b, w.seq)
+	packed := w.packer.pack(b, w.seq, segmentSeed(w.store.id, to.name))
 	size := to.size.Load()
 	if end := size + int64(len(packed)); end > w.end {
 		var err error
@@ -208,6 +208,7 @@ func (w *writer) begin(seg *segment, first uint64) error {
 		oldest:      w.oldest.Load(),
 		first:       first,
 		lastID:      w.store.highestID(),
+		id:          w.store.id,
 		created:     time.Now().UnixNano(),
 	}
 	if _, err := seg.file.WriteAt(h.encode(), 0); err != nil {

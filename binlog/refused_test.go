@@ -1,0 +1,188 @@
+package binlog_test
+
+// A directory as a whole: without its manifest, refused for its damage or for a
+// later format, out of reach.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// TestManifestGone: the jobs are there without it, and it is made anew.
+func TestManifestGone(t *testing.T) {
+	all := history(t)
+	for _, data := range []string{"none", "", "rubbish", all["manifest"][1:], all["manifest"] + "\n"} {
+		rest := with(all, "manifest", data)
+		if data == "none" {
+			delete(rest, "manifest")
+		}
+		f := disk(rest)
+		finds(t, f, without(all, nothing), place("manifest", 0))
+		serve(t, config(f, 2)).close()
+		finds(t, f, without(all, nothing))
+	}
+}
+
+// TestManifestGoneBetweenTwoEpochs: a rearrangement was cut short, before or
+// after it counted, and then the manifest was lost.
+func TestManifestGoneBetweenTwoEpochs(t *testing.T) {
+	all := history(t)
+	want := without(all, nothing)
+	for _, op := range []faultfs.Op{faultfs.OpRename, faultfs.OpRemove} {
+		f := disk(all)
+		st := open(t, config(f, 3))
+		found := replay(t, st)
+		logs, err := st.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, j := range found.of {
+			logs[id%3].Put(&j)
+		}
+		for _, l := range logs {
+			if err := l.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.SetFault(func(o faultfs.Op, name string, off int64, n int) error {
+			if o == op && name != dir+"/manifest.new" || o == op && o == faultfs.OpRename {
+				return syscall.EIO
+			}
+			return nil
+		})
+		if err := st.Commit(); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("%v fails: %v", op, err)
+		}
+		f = f.Kill()
+		if n := len(segments(t, f)); n != len(all)-1+3 {
+			t.Fatalf("%d segments are there", n)
+		}
+		finds(t, f, want) // as long as there is a manifest, all is well
+		if err := f.Remove(dir + "/manifest"); err != nil {
+			t.Fatal(err)
+		}
+		got, damages := readBack(t, config(f, 2))
+		// What comes next to it may be there, too.
+		if at(damages) != place("manifest", 0) {
+			t.Errorf("damage is found at %q", at(damages))
+		}
+		got.same(t, want)
+		serve(t, config(f, 2)).close()
+		finds(t, f, want)
+	}
+}
+
+// TestStrict: damage is refused, and nothing in the directory changes.
+func TestStrict(t *testing.T) {
+	all := history(t)
+	f := disk(all)
+	cfg := config(f, 2)
+	cfg.Strict = true
+	serve(t, cfg).close() // no damage
+	for name, data := range all {
+		f := disk(with(all, name, "X"+data[1:]))
+		f.Write(dir+"/lock", nil)
+		before := files(t, f)
+		for _, shards := range []int{2, 3} {
+			cfg := config(f, shards)
+			cfg.Strict = true
+			st := open(t, cfg)
+			replay(t, st)
+			_, err := st.Begin()
+			if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("damage in %s: %v", name, err)
+			}
+			st.Close()
+		}
+		if !maps.Equal(files(t, f), before) {
+			t.Errorf("damage in %s: the directory has changed", name)
+		}
+	}
+}
+
+// TestFuture: what a later version has written is refused, and not touched.
+func TestFuture(t *testing.T) {
+	all := history(t)
+	for name, data := range all {
+		for _, intact := range []bool{true, false} {
+			var later string
+			if name == "manifest" {
+				later = strings.Replace(data, "binlog 1", "binlog 2", 1)
+			} else {
+				later = string(binlog.Future([]byte(data), intact))
+			}
+			f := disk(with(all, name, later))
+			f.Write(dir+"/lock", nil)
+			before := files(t, f)
+			_, err := binlog.Open(config(f, 2))
+			if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), dir) ||
+				!strings.Contains(err.Error(), name+" has format 2, and this sheafd knows formats up to 1") {
+				t.Errorf("%s of version 2: %v", name, err)
+			}
+			if !maps.Equal(files(t, f), before) {
+				t.Errorf("%s of version 2: the directory has changed", name)
+			}
+			if _, err := binlog.Dump(new(bytes.Buffer), f, dir); err == nil || !strings.Contains(err.Error(), "has format 2") {
+				t.Errorf("dump of %s of version 2: %v", name, err)
+			}
+		}
+	}
+}
+
+// TestUnreadable: a disk that fails is told, not taken for a short file.
+func TestUnreadable(t *testing.T) {
+	all := history(t)
+	for _, stream := range streams(all) {
+		for _, name := range stream {
+			f := disk(all)
+			st := open(t, config(f, 2))
+			f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
+				if op == faultfs.OpReadAt && filepath.Base(file) == name {
+					return syscall.EIO
+				}
+				return nil
+			})
+			failed := false
+			for i := range st.Streams() {
+				_, err := st.Replay(i, noJobs())
+				failed = failed || errors.Is(err, syscall.EIO)
+			}
+			if len(st.Damages()) == 0 && !failed {
+				t.Errorf("%s cannot be read, and nobody is told", name)
+			}
+			f.SetFault(nil)
+			if !failed {
+				if _, err := st.Begin(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			st.Close()
+			if f.Read(filepath.Join(dir, name)) == nil {
+				t.Errorf("%s could not be read, and is gone", name)
+			}
+		}
+	}
+}
+
+// TestManyDamages: a heap of rubbish is not told of without end.
+func TestManyDamages(t *testing.T) {
+	f := disk(history(t))
+	for i := range binlog.MaxDamages + 10 {
+		f.Write(fmt.Sprintf("%s/rubbish%d", dir, i), nil)
+	}
+	if _, damages := readBack(t, config(f, 2)); len(damages) != binlog.MaxDamages {
+		t.Errorf("%d damages", len(damages))
+	}
+	if text := dump(t, f, dir); !strings.Contains(text, "\ndamage beyond the first 1000 is not listed\n") {
+		t.Error("the dump does not say that it lists not all")
+	}
+}
