@@ -15,6 +15,7 @@ package main_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -85,4 +86,127 @@ func (l diffDeadlines) crowd(t, end time.Time) (diffSpan, bool) {
 		}
 	}
 	return diffSpan{}, false
+}
+
+// wakeful waits until nothing is about to happen by itself, and what was has
+// been compared. requests are those about to be sent.
+func (r *diffRun) wakeful(requests []diffRequest) error {
+	var from time.Time // of the first deadline that was waited for
+	for tries := 0; ; tries++ {
+		if err := r.uncrowd(); err != nil {
+			return err
+		}
+		now := time.Now()
+		l := r.model.deadlines(r.clients, now, now.Add(2*time.Second))
+		if s, ok := l.within(now, now, diffGuard); ok {
+			if from.IsZero() {
+				from = s.lo
+			}
+			time.Sleep(s.clear(now) + time.Millisecond)
+			continue
+		}
+		late := r.model.expire(now.Add(-diffGuard))
+		if !from.IsZero() || len(late) > 0 {
+			if from.IsZero() {
+				from = now.Add(-diffGuard)
+			}
+			for _, c := range late {
+				if err := r.nudge(c, from); err != nil {
+					return err
+				}
+			}
+			if err := r.settle(from); err != nil {
+				return err
+			}
+			from = time.Time{}
+			continue
+		}
+		var d time.Duration
+		for _, q := range requests {
+			for _, s := range r.model.phases(q) {
+				d = max(d, s.phase(now).clear(now))
+			}
+		}
+		if d == 0 {
+			return nil
+		}
+		if tries > 50 {
+			return errDiffInconclusive
+		}
+		time.Sleep(d)
+	}
+}
+
+// nudge has c, whose job's TTR has just run out, send a command. The reference
+// overlooks a TTR when it looks in the very microsecond in which it ends, which
+// it often does, since it spins through the last millisecond; it looks again
+// after the client's next command. All happened after from.
+func (r *diffRun) nudge(c *diffClient, from time.Time) error {
+	if c.waiting() || c.sock[0].fd < 0 {
+		return nil
+	}
+	const line = "list-tube-used"
+	r.logf("%s> %s", c.name, line)
+	c.asked = append(c.asked, diffRequest{line: line})
+	for _, s := range c.sock {
+		if err := s.send([]byte(line + "\r\n")); err != nil {
+			return &diffFound{fmt.Sprintf("sending: %v", err)}
+		}
+	}
+	return r.settle(from)
+}
+
+// uncrowd hangs up waiting clients before several deadlines come at once.
+func (r *diffRun) uncrowd() error {
+	if r.waiting() == 0 {
+		return nil
+	}
+	now := time.Now()
+	l := r.model.deadlines(r.clients, now, now.Add(2*time.Second))
+	s, ok := l.crowd(now, now.Add(600*time.Millisecond))
+	if !ok {
+		return nil
+	}
+	if s.near(now, now, diffGuard/2) {
+		return errDiffInconclusive
+	}
+	c := r.queued(nil)
+	for _, o := range r.clients {
+		if c == nil && o.waiting() && !r.scatters(o) {
+			c = o
+		}
+	}
+	if c == nil || r.scatters(c) {
+		return errDiffInconclusive
+	}
+	r.logf("%s closes, for deadlines are crowded", c.name)
+	if err := r.hangUp(c); err != nil {
+		return err
+	}
+	return r.uncrowd()
+}
+
+// rest lets d go by, one deadline after the other.
+func (r *diffRun) rest(d time.Duration) error {
+	r.logf("%v go by", d)
+	end := time.Now().Add(d)
+	for {
+		if err := r.wakeful(nil); err != nil {
+			return err
+		}
+		now := time.Now()
+		left := end.Sub(now)
+		if left <= 0 {
+			return nil
+		}
+		// Short enough not to miss a crowd, which is looked for 600 ms ahead.
+		nap := min(left, 200*time.Millisecond)
+		for _, s := range r.model.deadlines(r.clients, now, now.Add(time.Second)) {
+			if s.lo.After(now.Add(diffGuard)) {
+				nap = min(nap, s.lo.Sub(now)-diffGuard/2)
+				break
+			}
+		}
+		time.Sleep(nap)
+	}
 }

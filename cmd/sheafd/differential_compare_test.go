@@ -35,12 +35,19 @@ package main_test
 //     command.
 //   - cmd-stats in an answer to stats that came while the test itself was asking
 //     for stats (see diffRun): the two are not to be told apart.
+//   - Jobs of the greatest size and of one byte less, where there is a binlog:
+//     the reference takes them, but when it reads its files it holds the size
+//     with the CRLF against -z, and skips the rest of the file.
+//   - The order of tubes in list-tubes, where there is a binlog: after a restart
+//     the reference's tubes are in the order in which its files, which it
+//     rewrites, name them.
 //   - Seconds in YAML near a second's boundary, and commands near a deadline:
 //     two servers do not read their clocks at one instant. See the clock.
 
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +67,15 @@ var diffVolatile = map[string]map[string]struct {
 	},
 }
 
+// diffVolatileBinlog is what more cannot be the same where there is a binlog:
+// what the two write, and where, is their own.
+var diffVolatileBinlog = map[string][]string{
+	"stats":     {"binlog-oldest-index", "binlog-current-index", "binlog-records-migrated", "binlog-records-written", "binlog-max-size"},
+	"stats-job": {"file"},
+}
+
+var diffCount = regexp.MustCompile(`^[0-9]+$`)
+
 // diffQuoted names the YAML values that 1.13 quotes and 1.12 does not (it does
 // quote version). The reference's answer is brought to 1.13's form.
 var diffQuoted = map[string][]string{
@@ -69,8 +85,8 @@ var diffQuoted = map[string][]string{
 }
 
 // diffNormal returns reply in the form in which two servers' replies must be
-// the same, given the verb that it answers.
-func diffNormal(verb, reply string, asIs bool) (string, error) {
+// the same, given the verb that it answers and who gave it.
+func diffNormal(verb, reply string, p diffProgram) (string, error) {
 	if !diffYAML(verb) || !strings.HasPrefix(reply, "OK ") {
 		return reply, nil
 	}
@@ -89,7 +105,7 @@ func diffNormal(verb, reply string, asIs bool) (string, error) {
 			continue
 		}
 		for _, q := range diffQuoted[verb] {
-			if q == key && !asIs && !strings.HasPrefix(value, `"`) {
+			if q == key && !p.asIs && !strings.HasPrefix(value, `"`) {
 				value = `"` + value + `"`
 			}
 		}
@@ -99,7 +115,16 @@ func diffNormal(verb, reply string, asIs bool) (string, error) {
 			}
 			value = "*"
 		}
+		if p.binlog != nil && slices.Contains(diffVolatileBinlog[verb], key) {
+			if !diffCount.MatchString(value) {
+				return "", fmt.Errorf("%s is no number in %q", key, reply)
+			}
+			value = "*"
+		}
 		lines[i] = key + ": " + value
+	}
+	if p.binlog != nil && verb == "list-tubes" {
+		slices.Sort(lines[1:])
 	}
 	body = strings.Join(lines, "\n") + "\n"
 	return fmt.Sprintf("OK %d\r\n%s\r\n", len(body), body), nil
@@ -120,7 +145,7 @@ func diffReplies(verb string, progs [2]diffProgram, replies [2]string) string {
 	var normal [2]string
 	for i, r := range replies {
 		var err error
-		if normal[i], err = diffNormal(verb, r, progs[i].asIs); err != nil {
+		if normal[i], err = diffNormal(verb, r, progs[i]); err != nil {
 			return fmt.Sprintf("%s: %v", progs[i].name, err)
 		}
 	}

@@ -201,6 +201,9 @@ func (r *diffRun) allowed(c *diffClient, requests []diffRequest) bool {
 	}
 	shown, waits := 0, false
 	for _, q := range requests {
+		if n := q.body(); r.progs[0].binlog != nil && (n == diffMaxJob+1 || n == diffMaxJob+2) {
+			return false
+		}
 		if arg, ok := strings.CutPrefix(q.line, "reserve-with-timeout "); ok {
 			n, rest, ok := diffNumber(arg)
 			if !ok || rest != "" || n >= 1<<31 {

@@ -30,6 +30,7 @@ type diffJob struct {
 	holder   *diffClient // while reserved
 	created  diffSpan
 	deadline diffSpan // of the delay or the TTR, while delayed or reserved
+	buried   int      // as diffModel.buries was when it was buried last
 }
 
 // A diffModel is what is known of the jobs and the paused tubes.
@@ -38,6 +39,7 @@ type diffModel struct {
 	byID   map[uint64]*diffJob
 	dead   []uint64 // ids of jobs that were
 	pauses map[string]diffSpan
+	buries int // how often a job was buried
 }
 
 func newDiffModel() *diffModel {
@@ -208,7 +210,8 @@ func (m *diffModel) learn(c *diffClient, r diffRequest, reply string, at diffSpa
 		}
 	case "BURIED":
 		if j := m.byID[number(1)]; j != nil {
-			j.state, j.holder, j.deadline = diffBuried, nil, diffSpan{}
+			m.buries++
+			j.state, j.holder, j.deadline, j.buried = diffBuried, nil, diffSpan{}, m.buries
 		}
 	case "TOUCHED":
 		if j := m.byID[number(1)]; j != nil {

@@ -31,6 +31,9 @@ type diffProgram struct {
 	// asIs is set for sheafd: its YAML is taken as it comes. The reference's
 	// is brought to the form of 1.13 first.
 	asIs bool
+	// binlog is what else the command line of a server with a binlog says
+	// (-f, -s and so on); nil is a server without one.
+	binlog []string
 }
 
 // diffReference is the reference, or a skipped test where it is missing. CI
@@ -56,7 +59,7 @@ func diffSheafd(path string, shards int) diffProgram {
 }
 
 // A diffServer is a running process that listens on a Unix socket in a
-// directory of its own. first is the connection that found it ready, so the
+// directory of its own, and keeps its binlog there if it has one. first is the connection that found it ready, so the
 // count of connections starts from one on every server.
 type diffServer struct {
 	diffProgram
@@ -76,11 +79,26 @@ func diffStart(p diffProgram) (*diffServer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !p.asIs && p.binlog != nil { // sheafd makes it itself
+		if err := os.Mkdir(filepath.Join(dir, "binlog"), 0o755); err != nil {
+			os.RemoveAll(dir)
+			return nil, err
+		}
+	}
+	return diffStartIn(dir, p)
+}
+
+// diffStartIn is diffStart in a directory in which a server has been running.
+// Where it fails, it removes the directory.
+func diffStartIn(dir string, p diffProgram) (_ *diffServer, err error) {
 	s := &diffServer{diffProgram: p, dir: dir, exited: make(chan error, 1)}
 	argv := append(p.argv[1:len(p.argv):len(p.argv)], "-l", "unix:"+s.path())
+	if p.binlog != nil {
+		argv = append(append(argv, "-b", filepath.Join(dir, "binlog")), p.binlog...)
+	}
 	s.cmd = exec.Command(p.argv[0], argv...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	prepare(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		os.RemoveAll(dir)
 		return nil, fmt.Errorf("starting %s: %w", p.name, err)
@@ -105,6 +123,13 @@ func (s *diffServer) signal(sig os.Signal) error { return s.cmd.Process.Signal(s
 // kill ends the process at once and removes its directory. It may be called
 // at any time and after stop.
 func (s *diffServer) kill() {
+	s.crash()
+	os.RemoveAll(s.dir)
+}
+
+// crash ends the process at once, unless it has ended, and leaves its
+// directory.
+func (s *diffServer) crash() {
 	s.stop1.Do(func() {
 		s.cmd.Process.Kill()
 		<-s.exited
@@ -112,12 +137,17 @@ func (s *diffServer) kill() {
 	if s.first != nil {
 		s.first.close()
 	}
-	os.RemoveAll(s.dir)
 }
 
-// stop ends the process as an init system would. What sheafd has to show then
-// is exit status 0, no race, no panic.
+// stop is end, and removes the directory.
 func (s *diffServer) stop() error {
+	defer s.kill()
+	return s.end()
+}
+
+// end ends the process as an init system would. What sheafd has to show then
+// is exit status 0, no race, no panic.
+func (s *diffServer) end() error {
 	s.stop1.Do(func() {
 		s.signal(syscall.SIGTERM)
 		var err error
@@ -136,19 +166,29 @@ func (s *diffServer) stop() error {
 		if !s.asIs {
 			return // the reference dies of the signal
 		}
-		out := s.output.String()
-		for _, bad := range []string{"DATA RACE", "panic:", "panic in", "fatal error:"} {
-			if strings.Contains(out, bad) {
-				s.stopE = fmt.Errorf("%s: output says %q\n%s", s.name, bad, out)
-				return
-			}
-		}
-		if err != nil {
-			s.stopE = fmt.Errorf("%s: after SIGTERM: %w\n%s", s.name, err, out)
+		if s.stopE = s.sane(); s.stopE == nil && err != nil {
+			s.stopE = fmt.Errorf("%s: after SIGTERM: %w\n%s", s.name, err, s.output.String())
 		}
 	})
-	s.kill()
+	s.crash()
 	return s.stopE
+}
+
+// sane looks for what sheafd must not have printed.
+func (s *diffServer) sane() error {
+	bad := []string{"DATA RACE", "panic:", "panic in", "fatal error:"}
+	if s.binlog != nil {
+		bad = append(bad, "level=WARN", "level=ERROR") // nothing was damaged
+	}
+	out := s.output.String()
+	for line := range strings.Lines(out) {
+		for _, bad := range bad {
+			if s.asIs && strings.Contains(line, bad) && !strings.Contains(line, "connections were cut off") {
+				return fmt.Errorf("%s: output says %q\n%s", s.name, bad, out)
+			}
+		}
+	}
+	return nil
 }
 
 // diffOutput collects what a process prints, the first of it.

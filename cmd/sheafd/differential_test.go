@@ -7,6 +7,9 @@ package main_test
 // protocol. They are run on the reference and on sheafd, and say what comes
 // back: see differential_sessions_test.go.
 //
+// TestDifferentialRestart does both with a binlog and with restarts: see
+// differential_restart_test.go.
+//
 // Random runs start one of each, send both the same long random sequences over
 // several connections, and compare every reply byte for byte. Every run has a
 // seed; a failure says how to run it again, and shows the steps that led to
@@ -17,8 +20,11 @@ package main_test
 //	differential_compare_test.go     what is the same, and what is not compared, and why
 //	differential_clock_test.go       keeping commands away from deadlines
 //	differential_model_test.go       what is known of the servers' jobs and tubes
-//	differential_run_test.go         one run: send, wait until all is done, compare
+//	differential_run_test.go         one run: clients come, send and go
+//	differential_settle_test.go      waiting until both are done with a step; comparing
 //	differential_generator_test.go   what is sent
+//	differential_remains_test.go     all that a server has, and what of it a restart may change
+//	differential_agree_test.go       making both agree after a restart
 //
 // All of it:        go test ./cmd/sheafd -run TestDifferential
 // One run again:    … -run TestDifferential/random -diff.seed 123 -diff.shards 7 -diff.last 0
@@ -78,20 +84,7 @@ func TestDifferential(t *testing.T) {
 
 	places := make(chan struct{}, diffAtOnce)
 	t.Run("transcripts", func(t *testing.T) {
-		var all sync.WaitGroup
-		for _, p := range append([]diffProgram{reference}, programs...) {
-			for _, tr := range diffTranscripts {
-				if tr.sheafdOnly && !p.asIs {
-					continue
-				}
-				all.Go(func() {
-					places <- struct{}{}
-					defer func() { <-places }()
-					t.Run(tr.name+" on "+p.name, func(t *testing.T) { tr.run(t, p) })
-				})
-			}
-		}
-		all.Wait()
+		diffTranscribe(t, places, append([]diffProgram{reference}, programs...), diffTranscripts)
 	})
 
 	t.Run("random", func(t *testing.T) {

@@ -1,7 +1,8 @@
 package main_test
 
 // How transcripts are read and run. They themselves are in
-// differential_sessions_test.go. Line by line:
+// differential_sessions_test.go and differential_sessions_jobs_test.go. Line by
+// line:
 //
 //	# a remark
 //	-> put 0 0 10 3\r\nabc\r\n   sent, exactly these bytes; ¦ is where a segment ends
@@ -13,6 +14,7 @@ package main_test
 //	close                        the client closes, half-close: its sending side only
 //	wait 1.2s                    time goes by
 //	drain                        SIGUSR1
+//	restart                      SIGKILL, and a new server on the same binlog
 //
 // A letter before -> <- <: close half-close names the connection; each is made
 // when it is first named. After close, the name may be used again.
@@ -20,8 +22,10 @@ package main_test
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,15 +33,39 @@ import (
 
 // A diffTranscript is a session with a server, and what it shows.
 type diffTranscript struct {
-	name       string
-	sheafdOnly bool // sheaf follows 1.13 where the reference, 1.12, differs
-	session    string
+	name          string
+	sheafdOnly    bool // sheaf follows 1.13 where the reference, 1.12, differs, or has not a fault of its
+	referenceOnly bool // that fault
+	session       string
 }
+
+// diffTranscripts are the doubtful cases of the protocol, one by one. All of
+// them are what the reference does, unless they say otherwise.
+var diffTranscripts = slices.Concat(diffLineTranscripts, diffJobTranscripts)
 
 // diffSilence is how long nothing must come for there to be no reply.
 const diffSilence = 60 * time.Millisecond
 
-var diffSessionLine = regexp.MustCompile(`^([A-Z]?) ?(->|<-|<:|close|half-close|wait|drain)(?: (.*))?$`)
+var diffSessionLine = regexp.MustCompile(`^([A-Z]?) ?(->|<-|<:|close|half-close|wait|drain|restart)(?: (.*))?$`)
+
+// diffTranscribe runs all transcripts on all programs, as many at once as there
+// are places.
+func diffTranscribe(t *testing.T, places chan struct{}, programs []diffProgram, transcripts []diffTranscript) {
+	var all sync.WaitGroup
+	for _, p := range programs {
+		for _, tr := range transcripts {
+			if tr.sheafdOnly && !p.asIs || tr.referenceOnly && p.asIs {
+				continue
+			}
+			all.Go(func() {
+				places <- struct{}{}
+				defer func() { <-places }()
+				t.Run(tr.name+" on "+p.name, func(t *testing.T) { tr.run(t, p) })
+			})
+		}
+	}
+	all.Wait()
+}
 
 // run plays the session with a server of its own and stops at the first line
 // that is not as it says.
@@ -46,8 +74,8 @@ func (tr diffTranscript) run(t *testing.T, p diffProgram) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.kill()
 	play := diffPlay{server: s, conns: map[string]*diffSocket{"": s.first}}
+	defer func() { play.server.kill() }()
 	for i, line := range strings.Split(strings.TrimSpace(tr.session), "\n") {
 		if err := play.line(strings.TrimSpace(line)); err != nil {
 			t.Fatalf("line %d of %q on %s: %s\n%v", i+1, tr.name, p.name, strings.TrimSpace(line), err)
@@ -56,7 +84,7 @@ func (tr diffTranscript) run(t *testing.T, p diffProgram) {
 	for _, c := range play.conns {
 		c.close()
 	}
-	if err := s.stop(); err != nil {
+	if err := play.server.stop(); err != nil {
 		t.Error(err)
 	}
 }
@@ -122,6 +150,16 @@ func (p *diffPlay) line(line string) error {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
+	case "restart":
+		p.server.crash()
+		for _, c := range p.conns {
+			c.close()
+		}
+		s, err := diffStartIn(p.server.dir, p.server.diffProgram)
+		if err != nil {
+			return err
+		}
+		p.server, p.conns = s, map[string]*diffSocket{"": s.first}
 	}
 	return nil
 }
@@ -158,7 +196,7 @@ func (p *diffPlay) reply(c *diffSocket, want string) error {
 		case strings.Contains(got, "\n- "):
 			verb = "list-tubes"
 		}
-		if got, err = diffNormal(verb, got, p.server.asIs); err != nil {
+		if got, err = diffNormal(verb, got, p.server.diffProgram); err != nil {
 			return err
 		}
 		p.yaml = got
