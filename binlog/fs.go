@@ -28,8 +28,10 @@ type FS interface {
 	// need be, for as long as the answer is not closed. It is ErrLocked if
 	// somebody else has it.
 	Lock(name string) (Unlocker, error)
-	// Size is how many bytes the file system of that directory can hold in all.
+	// Size is how many bytes the file system of that directory can hold in all, and
+	// Free how many more.
 	Size(name string) (int64, error)
+	Free(name string) (int64, error)
 	// Writable is nil if files can be made in that directory.
 	Writable(name string) error
 }
@@ -100,11 +102,20 @@ func (osFS) Lock(name string) (Unlocker, error) {
 }
 
 func (osFS) Size(name string) (int64, error) {
-	var st unix.Statfs_t
+	st, err := statfs(name)
+	return int64(st.Blocks) * st.Bsize, err
+}
+
+func (osFS) Free(name string) (int64, error) {
+	st, err := statfs(name)
+	return int64(st.Bavail) * st.Bsize, err
+}
+
+func statfs(name string) (st unix.Statfs_t, err error) {
 	if err := unix.Statfs(name, &st); err != nil {
-		return 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
+		return st, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
-	return int64(st.Blocks) * st.Bsize, nil
+	return st, nil
 }
 
 func (osFS) Writable(name string) error {

@@ -114,6 +114,7 @@ func (j *janitor) work() (wait time.Duration) {
 	}
 	if drops != 0 {
 		j.remove(drops)
+		j.freed.Store(true)
 	}
 	return wait
 }
@@ -143,7 +144,10 @@ func (j *janitor) prepare() bool {
 	seg := j.writer.to
 	j.mu.Unlock()
 	if seg.room.Load() < j.reserve()+j.step() {
-		if err := seg.allocate(j.step()); err != nil && !isFull(err) {
+		j.store.space.Lock()
+		err := seg.allocate(j.step())
+		j.store.space.Unlock()
+		if err != nil && !isFull(err) {
 			j.fail(err)
 		}
 		// On a full disk, a put that needs more finds out itself.

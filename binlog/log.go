@@ -34,6 +34,8 @@ type Log struct {
 	// tried and stayed are when there was no room for more, and for the next
 	// segment.
 	tried, stayed time.Time
+	said          time.Time // when the disk was last said to be full
+	announced     bool      // and it was not said since that there is room again
 
 	mu      sync.Mutex
 	queue   []*group // committed, not yet taken by the writer; under mu
@@ -50,6 +52,9 @@ type Log struct {
 	// clears that.
 	next  *segment
 	ready atomic.Bool
+	// tight says that the disk is nearly full; the shard writes it. freed says that
+	// something was given back to the disk: the janitor sets it, the shard clears it.
+	tight, freed atomic.Bool
 	// full says that no more space could be set aside. The shard writes it.
 	full atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
@@ -147,18 +152,23 @@ func (l *Log) roll() {
 	if time.Since(l.stayed) < retry {
 		return
 	}
+	l.lookAtDisk()
 	want := l.reserve() + l.step()
+	l.store.space.Lock() // what is given back is taken by nobody else
+	defer l.store.space.Unlock()
 	if err := l.next.allocate(want); err != nil {
 		if l.noRoom(err); l.Err() != nil {
 			return
 		}
-		want = max(min(want, l.unspoken()), minSegment)
-		if err := l.to.giveBack(); err != nil {
+		given, err := l.to.giveBack()
+		if err != nil {
 			l.fail(err)
 			return
 		}
+		want = max(min(want, given), minSegment)
 		for err = l.next.allocate(want); err != nil; err = l.next.allocate(want) {
-			if want /= 2; want < minSegment {
+			// Files take whole pages, and another program may have taken some.
+			if want -= max(want/16, minSegment); want < minSegment {
 				l.stayed = time.Now()
 				return // somebody else has taken it
 			}
@@ -213,12 +223,19 @@ func (l *Log) begin(size int) int {
 // Step is about how many bytes cleaning may copy at a time on a full disk.
 func (l *Log) Step() int64 { return l.step() }
 
+// BlockOverhead is what a batch takes beside its records, in bytes, if it is in a
+// block of its own.
+const BlockOverhead = blockOverhead
+
 // Written returns the index of the segment that is being written. All that was
 // appended to segments before it is in their files.
 func (l *Log) Written() uint64 { return l.current.Load() }
 
 // Migrated counts jobs that cleaning has put again.
 func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
+
+// Appended tells whether there is anything in the batch.
+func (l *Log) Appended() bool { return l.batch.records > 0 }
 
 // Commit ends a batch, which has held wait for it, if it is not nil; live is how
 // many jobs there are now. It reports true if nothing is to be waited for: the

@@ -118,25 +118,26 @@ func (s *segment) extend(to int64) (end int64, err error) {
 	return to, s.file.Truncate(to)
 }
 
-// giveBack gives back what was set aside and is not spoken for.
-func (s *segment) giveBack() error {
+// giveBack gives back what was set aside and is not spoken for, and returns how
+// much.
+func (s *segment) giveBack() (given int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	size, err := s.file.Size()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	room := s.room.Load()
 	end := max(s.allocated.Load()-room, size)
 	// What is behind the end of the file goes when it is cut off there; so what is
 	// spoken for has to come before the end first.
 	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
-		return err
+		return 0, err
 	}
-	given := s.allocated.Load() - end
+	given = s.allocated.Load() - end
 	s.allocated.Add(-given)
 	s.room.Add(-given)
-	return nil
+	return given, nil
 }
 
 // spoken is how many bytes are written, or will be.
@@ -146,7 +147,25 @@ func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 // there, for their deletes, and for cleaning, which has to write before it can
 // give back.
 func (l *Log) reserve() int64 {
-	return min(l.store.segment, maxReserve) + owedChanges(l.jobs.Load()) + owedDeletes(l.jobs.Load())
+	n := l.spare() + owedDeletes(l.jobs.Load())
+	if l.tight.Load() {
+		n += l.spare() + owedChanges(l.jobs.Load())
+	}
+	return n
+}
+
+// spare is what is set aside for cleaning: a segment's worth.
+func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
+
+// Reserve is the same for the shard.
+func (l *Log) Reserve() int64 { return l.reserve() }
+
+// lookAtDisk finds out whether the disk is nearly full. Then space is set aside for a
+// change of each job as well, for which otherwise there is enough on the disk.
+func (l *Log) lookAtDisk() {
+	free, err := l.store.fs.Free(l.store.cfg.Dir)
+	need := l.reserve() + l.step() + owedChanges(l.jobs.Load())
+	l.tight.Store(err != nil || free < 8*int64(l.store.cfg.Shards)*need)
 }
 
 // maxReserve bounds what of that does not go with the number of jobs, in bytes,
@@ -194,6 +213,10 @@ func (l *Log) FitsPut(n int) bool {
 	l.fresh++
 	if l.full.Load() {
 		l.full.Store(false)
+		if !l.announced {
+			return true // it comes and goes
+		}
+		l.announced = false
 		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
 	}
 	return true
@@ -206,6 +229,12 @@ func (l *Log) promised() int64 {
 
 // FitsChange tells whether there is room for a change of a job.
 func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.promised()) }
+
+// Short tells whether on a full disk there is little more room than cleaning
+// needs.
+func (l *Log) Short() bool {
+	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.promised()+l.spare()*3/2)
+}
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
 func (l *Log) FitsCopy(n int64) bool {
@@ -223,9 +252,12 @@ func (l *Log) setAside(n int64) bool {
 	if short <= 0 {
 		return true
 	}
-	if l.full.Load() && time.Since(l.tried) < retry {
+	if l.full.Load() && time.Since(l.tried) < retry && !l.freed.Swap(false) {
 		return false
 	}
+	l.lookAtDisk()
+	l.store.space.Lock()
+	defer l.store.space.Unlock()
 	err := l.to.allocate(short + l.step())
 	if isFull(err) {
 		err = l.to.allocate(short)
@@ -237,6 +269,9 @@ func (l *Log) setAside(n int64) bool {
 	}
 	return true
 }
+
+// quiet is how long nothing more is said of a disk that is full again.
+const quiet = time.Second
 
 // retry is how long a full disk is left alone.
 const retry = 20 * time.Millisecond
@@ -250,7 +285,8 @@ func (l *Log) noRoom(err error) {
 		l.fail(err)
 		return
 	}
-	if !l.full.Swap(true) {
+	if !l.full.Swap(true) && time.Since(l.said) >= quiet {
+		l.said, l.announced = time.Now(), true
 		l.store.log.Error("binlog: the disk is full: puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
 	}
 }

@@ -73,6 +73,10 @@ type Store struct {
 	importedID uint64        // the highest of the imported jobs
 	logs       []*Log
 
+	// space keeps shards from taking space on a full disk that one of them has
+	// given back to take it again elsewhere. It is held while space is set aside.
+	space sync.Mutex
+
 	mu      sync.Mutex // Replay may run for several streams at once
 	damages []Damage
 }

@@ -27,7 +27,7 @@ type Sink interface {
 // Segment is a part of a stream that was read back.
 type Segment struct {
 	Index uint64
-	Bytes int64 // of records, before compression
+	Bytes int64 // of blocks, before compression
 }
 
 // stream is what one shard wrote in one epoch.
@@ -147,7 +147,7 @@ func (r *replayer) segment(name segmentName) error {
 		if err != nil {
 			r.report(name, at, "%v: its records are lost", err)
 		}
-		seg.Bytes += int64(len(plain))
+		seg.Bytes += int64(len(plain)) + blockOverhead
 	}
 	if sc.err != nil {
 		r.report(name, sc.pos, "the rest cannot be read: %v", sc.err)

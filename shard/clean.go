@@ -45,7 +45,7 @@ func (c *cleaner) run() {
 		case <-c.quit:
 			return
 		case segment := <-c.next:
-			err := c.shard.log.ReadPuts(segment, cleanStep, func(ids []uint64) error {
+			err := c.shard.log.ReadPuts(segment, int(min(cleanStep, c.shard.log.Step())), func(ids []uint64) error {
 				select {
 				case <-c.quit:
 					return errCleaning
@@ -98,12 +98,14 @@ func (s *Shard) tidy() {
 	}
 	bound := 2 * s.live
 	if s.log.Full() {
-		bound = s.live + s.live/4
+		// Space is wanted before the reserve is used up, within reason: for what is
+		// gained, at most 64 times as much is copied.
+		bound = s.live + max(s.live/64, min(s.live/16, s.log.Reserve()/2)) - s.segments.last().bytes
 		if s.now < s.cleanAfter {
 			return
 		}
 	}
-	if s.sealed > bound && s.segments[0].index < s.log.Written() {
+	if (s.sealed > bound || s.log.Short() && s.sealed > s.live+s.live/64-s.segments.last().bytes) && s.segments[0].index < s.log.Written() {
 		s.cleaning = true
 		s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
 	}
@@ -121,7 +123,7 @@ func (s *Shard) cleanSome(r *Request) {
 			size += weight(j)
 		}
 	}
-	if !s.log.FitsCopy(size + size/2) {
+	if !s.log.FitsCopy(size + size/8) {
 		r.Status = OutOfMemory
 		return
 	}

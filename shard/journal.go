@@ -87,6 +87,9 @@ func (s *Shard) endBatch() {
 	if s.log != nil && !s.failed {
 		s.tidy()
 	}
+	if s.log != nil && s.log.Appended() {
+		s.segments.last().bytes += binlog.BlockOverhead
+	}
 	switch h := s.held; {
 	case s.log == nil, s.log.Commit(h, len(s.jobs)):
 		h.release(nil)

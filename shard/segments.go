@@ -3,7 +3,7 @@ package shard
 // segment is what a shard knows of a segment of its log.
 type segment struct {
 	index uint64
-	bytes int64 // of records, before compression
+	bytes int64 // of blocks, before compression
 	jobs  int   // that are in it, all of them; later records hold but their changes
 }
 

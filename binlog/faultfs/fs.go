@@ -178,6 +178,15 @@ func (f *FS) Size(name string) (size int64, err error) {
 	return size, err
 }
 
+// Free returns how much of that is not used.
+func (f *FS) Free(name string) (size int64, err error) {
+	err = f.do(OpStatfs, name, 0, 0, func() error {
+		size = max(0, f.capacity-f.count()) * blockSize
+		return f.exists(name)
+	})
+	return size, err
+}
+
 // Writable is nil if the directory exists; a Fault can say otherwise.
 func (f *FS) Writable(name string) error {
 	return f.do(OpWritable, name, 0, 0, func() error { return f.exists(name) })

@@ -1,0 +1,307 @@
+package main_test
+
+// Directories that -b makes, shares with nobody, or refuses with one clear
+// line and leaves alone.
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// onLoopback are the arguments of a sheafd that is to refuse a directory.
+func onLoopback(args ...string) []string {
+	return append([]string{"-l", "127.0.0.1", "-p", "0"}, args...)
+}
+
+// refuses checks that sheafd does not start on a directory, says why in one
+// line, and leaves it as it is.
+func refuses(t *testing.T, dir string, cmd *exec.Cmd, parts ...string) {
+	t.Helper()
+	untouched(t, dir, func() {
+		t.Helper()
+		if r := finish(t, cmd); r.code != 1 || r.stdout != "" {
+			t.Errorf("%q: exit status %d, stdout %q, want 1 and nothing", cmd.Args[1:], r.code, r.stdout)
+		} else {
+			line, rest, _ := strings.Cut(r.stderr, "\n")
+			if rest != "" || !strings.HasPrefix(line, "sheafd: binlog "+dir) {
+				t.Errorf("%q: stderr is not one line on the binlog:\n%s", cmd.Args[1:], r.stderr)
+			}
+			for _, part := range parts {
+				if !strings.Contains(line, part) {
+					t.Errorf("%q: stderr %q says nothing of %q", cmd.Args[1:], line, part)
+				}
+			}
+		}
+	})
+}
+
+// filled returns a directory that a server has written: three jobs in it.
+func filled(t *testing.T, dir string, args ...string) (k known) {
+	t.Helper()
+	s := withBinlog(t, dir, args...)
+	k = known{}
+	serial := uint64(0)
+	k.putAll(s.talk(), "tube", 100, 3, &serial)
+	s.stop()
+	return k
+}
+
+func TestBinlogMakesItsDirectory(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	for _, dir := range []string{"a", "b/c/d", "e/", "./f/../g"} {
+		dir = top + "/" + dir
+		jobs := filled(t, dir)
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode() != fs.ModeDir|0o700 {
+			t.Errorf("%s: %v, %v", dir, info, err)
+		}
+		jobs.check(withBinlog(t, dir).talk())
+	}
+	// A relative name, and one that is a symbolic link.
+	cmd := command(t, onLoopback("-b", "rel/ative")...)
+	cmd.Dir = top
+	run(t, cmd).stop()
+	if _, err := os.Stat(filepath.Join(top, "rel/ative/manifest")); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink("rel", filepath.Join(top, "link")); err != nil {
+		t.Fatal(err)
+	}
+	filled(t, filepath.Join(top, "link"))
+	if _, err := os.Stat(filepath.Join(top, "rel/manifest")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBinlogDirectoryInUse(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := withBinlog(t, dir)
+	c := s.talk()
+	jobs, serial := known{}, uint64(0)
+	jobs.putAll(c, "tube", 100, 10, &serial)
+	time.Sleep(120 * time.Millisecond) // past the next sync, so that it has nothing to write
+	for range 3 {
+		refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server")
+	}
+	jobs.putAll(c, "tube", 100, 10, &serial)
+	s.kill()
+	// The lock goes with the process.
+	s = withBinlog(t, dir)
+	jobs.check(s.talk())
+	s.stop()
+}
+
+// sheafd's lock and beanstalkd's stand against each other.
+func TestBinlogAndBeanstalkdLock(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := runBeanstalkd(t, "-b", dir, "-s", "4096")
+	b.talk().says("INSERTED 1", "put 0 0 60 1\r\nx")
+	refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server")
+	b.talk().says("INSERTED 2", "put 0 0 60 1\r\nx")
+	b.end(syscall.SIGKILL)
+
+	dir = t.TempDir()
+	jobs := filled(t, dir)
+	s := withBinlog(t, dir)
+	time.Sleep(120 * time.Millisecond)
+	untouched(t, dir, func() {
+		cmd := beanstalkdCommand(t, "-b", dir)
+		cmd.Stderr = new(output)
+		prepare(cmd)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(2*time.Second, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		if !timer.Stop() || cmd.ProcessState.ExitCode() == 0 {
+			t.Errorf("beanstalkd served the directory of a running sheafd: %v\n%s", cmd.ProcessState, cmd.Stderr)
+		}
+	})
+	jobs.check(s.talk())
+}
+
+func TestBinlogThatIsNoDirectory(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	file := filepath.Join(top, "file")
+	if err := os.WriteFile(file, []byte("dear diary\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refuse := func(dir string) {
+		t.Helper()
+		untouched(t, top, func() {
+			fails(t, command(t, onLoopback("-b", dir)...), 1, "sheafd: binlog "+dir, "not a directory")
+		})
+	}
+	refuse(file)
+	refuse(filepath.Join(file, "below"))
+	if err := os.Symlink("file", filepath.Join(top, "link")); err != nil {
+		t.Fatal(err)
+	}
+	refuse(filepath.Join(top, "link"))
+}
+
+func TestBinlogReadOnly(t *testing.T) {
+	t.Parallel()
+	dir := smallDisk(t, 4)
+	remount := func(flags uintptr) {
+		t.Helper()
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|flags, "size=4m"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs := filled(t, filepath.Join(dir, "log"))
+	remount(unix.MS_RDONLY)
+	refuses(t, filepath.Join(dir, "log"), command(t, onLoopback("-b", filepath.Join(dir, "log"))...), "read-only file system")
+	untouched(t, dir, func() {
+		fails(t, command(t, onLoopback("-b", filepath.Join(dir, "new"))...), 1, filepath.Join(dir, "new"), "read-only file system")
+	})
+	remount(0)
+	jobs.check(withBinlog(t, filepath.Join(dir, "log")).talk())
+}
+
+// A directory, or files in it, of somebody else.
+func TestBinlogOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	top := shortDir(t)
+	if err := os.Chmod(top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "log")
+	jobs := filled(t, dir)
+	nobody := func() *exec.Cmd { return command(t, onLoopback("-b", dir, "-u", "nobody")...) }
+	for _, mode := range []os.FileMode{0o700, 0o755, 0o711} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, dir, nobody(), "permission denied")
+		refuses(t, dir, asNobody(command(t, onLoopback("-b", dir)...)), "permission denied")
+	}
+	untouched(t, top, func() {
+		fails(t, command(t, onLoopback("-b", top+"/new", "-u", "nobody")...), 1, top+"/new", "permission denied")
+	})
+	// The directory is everybody's, the files are root's: first all, then but one.
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, dir, nobody(), "permission denied")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, odd := range entries {
+		for _, e := range entries {
+			uid := 65534
+			if e == odd {
+				uid = 0
+			}
+			if err := os.Chown(filepath.Join(dir, e.Name()), uid, 65534); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refuses(t, dir, nobody(), "permission denied")
+	}
+	for _, e := range entries {
+		if err := os.Chown(filepath.Join(dir, e.Name()), 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := run(t, nobody())
+	jobs.check(s.talk())
+	s.stop()
+}
+
+// sumOf is the checksum of the format.
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+
+// rewrite changes a file.
+func rewrite(t *testing.T, path string, change func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, change(b), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A format from the future is not for this version to read, let alone to repair.
+func TestBinlogFromTheFuture(t *testing.T) {
+	t.Parallel()
+	future := func(b []byte) []byte {
+		text := strings.Replace(string(b), "sheaf binlog 1\n", "sheaf binlog 2\n", 1)
+		if text == string(b) {
+			t.Errorf("the manifest does not say its version:\n%s", b)
+		}
+		return []byte(text)
+	}
+	summed := func(b []byte) []byte {
+		text, _, _ := strings.Cut(string(b), "sum ")
+		return fmt.Appendf(nil, "%ssum %08x\n", text, sumOf([]byte(text)))
+	}
+	header := func(b []byte) []byte {
+		b[8] = 2
+		sum := crc32.Update(sumOf(b[8:12]), crc32.MakeTable(crc32.Castagnoli), b[16:80])
+		b[12], b[13], b[14], b[15] = byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)
+		return b
+	}
+	for _, tc := range []struct {
+		name, file string
+		change     func([]byte) []byte
+	}{
+		{"summed", "manifest", func(b []byte) []byte { return summed(future(b)) }},
+		{"not summed", "manifest", future},
+		{"much later", "manifest", func(b []byte) []byte {
+			return summed([]byte(strings.Replace(string(future(b)), "sheaf binlog 2\n", "sheaf binlog 12\nnew things\n", 1)))
+		}},
+		{"another layout", "manifest", func([]byte) []byte { return []byte("sheaf binlog 4\nnothing that we know\n") }},
+		{"a segment", "segment.1.0.00000001", header},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			jobs := filled(t, dir, "--shards", "1")
+			path := filepath.Join(dir, tc.file)
+			old, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err, segmentsOf(t, dir))
+			}
+			rewrite(t, path, tc.change)
+			for _, args := range [][]string{{"--shards", "1"}, {"--shards", "3"}, {"--binlog-strict"}} {
+				refuses(t, dir, command(t, onLoopback(append(args, "-b", dir)...)...), tc.file, "format", "newer sheafd")
+			}
+			rewrite(t, path, func([]byte) []byte { return old })
+			jobs.check(withBinlog(t, dir).talk())
+		})
+	}
+}
+
+// A directory that is not to be used has not been made.
+func TestBinlogAndMistakes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "log")
+	s := start(t)
+	taken := s.addrs[0].String()
+	fails(t, command(t, "-l", "127.0.0.1", "-p", taken[strings.LastIndexByte(taken, ':')+1:], "-b", dir), 1, "listening")
+	fails(t, command(t, onLoopback("-b", dir, "-u", "no-such-user")...), 1, "no such user")
+	fails(t, command(t, onLoopback("-b", dir, "--binlog-compression", "lz4")...), 2, "lz4")
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory is there: %v", err)
+	}
+}
