@@ -93,11 +93,11 @@ var diffJobTranscripts = []diffTranscript{
 	`},
 	{name: "clients that wait are served in the order in which they came", sheafdOnly: true, session: `
 		B-> reserve\r\n
-		B<- (nothing)
+		waiting 1
 		C-> reserve\r\n
-		C<- (nothing)
+		waiting 2
 		D-> reserve\r\n
-		D<- (nothing)
+		waiting 3
 		-> put 0 0 10 1\r\nx\r\nput 0 0 10 1\r\ny\r\nput 0 0 10 1\r\nz\r\n
 		<- INSERTED 1
 		<- INSERTED 2

@@ -13,6 +13,7 @@ package main_test
 //	<- (closed)                  the server closes the connection
 //	close                        the client closes, half-close: its sending side only
 //	wait 1.2s                    time goes by
+//	waiting 2                    until so many clients wait in reserve
 //	drain                        SIGUSR1
 //	restart                      SIGKILL, and a new server on the same binlog
 //
@@ -46,7 +47,7 @@ var diffTranscripts = slices.Concat(diffLineTranscripts, diffJobTranscripts)
 // diffSilence is how long nothing must come for there to be no reply.
 const diffSilence = 60 * time.Millisecond
 
-var diffSessionLine = regexp.MustCompile(`^([A-Z]?) ?(->|<-|<:|close|half-close|wait|drain|restart)(?: (.*))?$`)
+var diffSessionLine = regexp.MustCompile(`^([A-Z]?) ?(->|<-|<:|close|half-close|waiting|wait|drain|restart)(?: (.*))?$`)
 
 // diffTranscribe runs all transcripts on all programs, as many at once as there
 // are places.
@@ -145,6 +146,22 @@ func (p *diffPlay) line(line string) error {
 			return err
 		}
 		time.Sleep(d)
+	case "waiting":
+		for end := time.Now().Add(5 * time.Second); ; {
+			if err := c.send([]byte("stats\r\n")); err != nil {
+				return err
+			}
+			got, err := c.wait(5 * time.Second)
+			if err != nil {
+				return err
+			}
+			if strings.Contains(got, "\ncurrent-waiting: "+arg+"\n") {
+				return nil
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("there are never %s clients that wait: %s", arg, got)
+			}
+		}
 	case "drain":
 		if err := p.server.signal(syscall.SIGUSR1); err != nil {
 			return err
