@@ -167,7 +167,12 @@ func (l *Log) roll() {
 		}
 		want = max(min(want, given), minSegment)
 		for err = l.next.allocate(want); err != nil; err = l.next.allocate(want) {
-			// Files take whole pages, and another program may have taken some.
+			// Files take whole pages, and another program may have taken some. What
+			// there was may be taken all the same: nothing is in that file yet.
+			if err := l.next.file.Truncate(0); err != nil {
+				l.fail(err)
+				return
+			}
 			if want -= max(want/16, minSegment); want < minSegment {
 				l.stayed = time.Now()
 				return // somebody else has taken it
@@ -338,8 +343,12 @@ func (l *Log) Close() error {
 	}
 	errs := []error{l.Err(), l.writer.to.close()}
 	for _, seg := range []*segment{l.to, l.next} {
-		if seg != nil && seg != l.writer.to { // it was never begun
-			errs = append(errs, seg.file.Close(), l.store.remove(seg.name.String()))
+		if seg == nil || seg == l.writer.to {
+			continue
+		}
+		errs = append(errs, seg.file.Close())
+		if !seg.begun { // otherwise the one before may say that it is there
+			errs = append(errs, l.store.remove(seg.name.String()))
 		}
 	}
 	return errors.Join(errs...)

@@ -17,8 +17,9 @@ import (
 
 // segment is one that is written to.
 type segment struct {
-	name segmentName
-	file File
+	name  segmentName
+	file  File
+	begun bool // it has a header; the writer writes it
 	// room is how many bytes are set aside and not yet spoken for. The shard
 	// takes from it, the writer gives back what compression has saved, and
 	// whoever sets more aside adds that.
@@ -92,10 +93,6 @@ func (s *segment) allocate(n int64) error {
 		n += overhead
 	}
 	if err := s.file.Allocate(at, n); err != nil {
-		if at == 0 {
-			// It may have taken what there was.
-			err = errors.Join(err, s.file.Truncate(0))
-		}
 		return err
 	}
 	if at == 0 {

@@ -134,7 +134,7 @@ func (s *scanner) tail() (torn bool) {
 		at += int64(len(b))
 	}
 	switch k, ok := decodeBlock(s.peekHeader(s.pos), s.seed); {
-	case hole, end-s.pos < blockHeader:
+	case hole, end-s.pos < blockHeader, s.peek(s.pos, 1)[0] == 0: // a block begins with something else
 		return true
 	case ok:
 		// The last byte of a whole block is not zero.

@@ -406,7 +406,7 @@ func (st *Store) newManifest() (*manifest, error) {
 }
 
 // trim gives back the space that a crashed server had set aside, cuts off a torn
-// block, and removes what it had not begun.
+// block, removes what it had not begun, and makes the rest durable.
 func (st *Store) trim(t *stream) error {
 	for _, n := range t.unbegun {
 		if err := st.remove(n.String()); err != nil {
@@ -429,7 +429,27 @@ func (st *Store) trim(t *stream) error {
 			return err
 		}
 	}
-	return f.Truncate(size)
+	if err := f.Truncate(size); err != nil || st.cfg.Sync == SyncNever {
+		return err
+	}
+	// What was read back counts from now on, and may not be on the disk yet: the
+	// server before may have been killed, or been told not to sync.
+	for _, n := range t.names {
+		if err := st.sync(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sync makes a segment durable.
+func (st *Store) sync(n segmentName) error {
+	f, err := st.fs.OpenWrite(filepath.Join(st.cfg.Dir, n.String()))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
 }
 
 // Commit ends the rearrangement, if there is one: what was read counts no

@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -158,11 +157,12 @@ func (r *replayer) segment(name segmentName) error {
 	return nil
 }
 
-// unbegun tells whether the header of a segment never came to the disk, which
-// ends with a time that is not zero, nor any block that could come next.
+// unbegun tells whether the header of a segment never came to the disk, all of
+// it, nor any block that could come next. It ends with the highest byte of a time
+// of this age, which is not zero.
 func unbegun(f File, sc *scanner, next uint64) bool {
 	b := sc.peek(0, segmentHeader)
-	if len(b) == segmentHeader && binary.LittleEndian.Uint64(b[segmentHeader-8:]) != 0 {
+	if len(b) == segmentHeader && b[segmentHeader-1] != 0 {
 		return false
 	}
 	ahead, err := newScanner(f, sc.seed, func(from, to int64) {})

@@ -144,43 +144,61 @@ func (w *writer) write(g *group) error {
 }
 
 // block writes the records in b, which has room for a header, as one block to
-// the segment that is written. It waits when there is no room on a disk that does not keep what was set aside.
+// the segment that is written.
 func (w *writer) block(to *segment, b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq, segmentSeed(w.store.id, to.name))
 	size := to.size.Load()
 	if end := size + int64(len(packed)); end > w.end {
-		var err error
-		if w.end, err = to.extend(end + w.step()); err != nil {
+		err := w.withRoom(func() (err error) {
+			w.end, err = to.extend(end + w.step())
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("writing %s at offset %d: %w", to.name, size, err)
 		}
 	}
-	for {
-		n, err := to.file.WriteAt(packed, size)
-		if err == nil {
-			break
-		}
-		if !isFull(err) {
-			return fmt.Errorf("writing %s at offset %d: %w", to.name, size+int64(n), err)
-		}
-		if !w.stuck.Swap(true) {
-			w.store.log.Error("binlog: the disk is full: answers wait for room, puts are answered OUT_OF_MEMORY", "shard", w.stream.shard, "err", err)
-		}
-		time.Sleep(retry)
+	err := w.withRoom(func() error {
+		_, err := to.file.WriteAt(packed, size)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("writing %s at offset %d: %w", to.name, size, err)
 	}
-	w.stuck.Store(false)
 	w.seq++
 	to.size.Store(size + int64(len(packed)))
 	to.room.Add(promise - int64(len(packed)))
 	return nil
 }
 
-// roll goes on in the next segment. It is begun before the one before says that
-// the stream goes on there, and that is on the disk before anything else is
-// written to the new one: so what a power failure takes is always the end of the
-// stream, and a segment that was announced is there. The block that says so has
-// the number of the next one: whether it is there or not, none is missing.
+// withRoom does something until the disk has room for it: one that keeps what
+// was set aside has, but not all do.
+func (w *writer) withRoom(try func() error) error {
+	for {
+		err := try()
+		if err == nil || !isFull(err) {
+			w.stuck.Store(false)
+			return err
+		}
+		if !w.stuck.Swap(true) {
+			w.store.log.Error("binlog: the disk is full: answers wait for room, puts are answered OUT_OF_MEMORY", "shard", w.stream.shard, "err", err)
+		}
+		time.Sleep(retry)
+	}
+}
+
+// roll goes on in the next segment. What is in the one before is on the disk
+// before the next is begun, so what a power failure takes is always the end of
+// the stream; and the next is begun before the one before says that the stream
+// goes on there, so that a segment which was announced is there. The block that
+// says so has the number of the next one: whether it is there or not, none is
+// missing.
 func (w *writer) roll(next *segment) error {
 	old := w.to
+	if w.store.cfg.Sync > 0 {
+		if err := old.file.Sync(); err != nil {
+			return fmt.Errorf("syncing %s: %w", old.name, err)
+		}
+	}
 	w.previous = old.name.index
 	if err := w.begin(next, w.seq); err != nil {
 		return fmt.Errorf("beginning %s: %w", next.name, err)
@@ -192,7 +210,7 @@ func (w *writer) roll(next *segment) error {
 	w.seq--
 	if w.store.cfg.Sync != SyncNever {
 		if err := old.file.Sync(); err != nil {
-			return err
+			return fmt.Errorf("syncing %s: %w", old.name, err)
 		}
 	}
 	w.take(next)
@@ -211,7 +229,12 @@ func (w *writer) begin(seg *segment, first uint64) error {
 		id:          w.store.id,
 		created:     time.Now().UnixNano(),
 	}
-	if _, err := seg.file.WriteAt(h.encode(), 0); err != nil {
+	seg.begun = true
+	err := w.withRoom(func() error {
+		_, err := seg.file.WriteAt(h.encode(), 0)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	if w.store.cfg.Sync != SyncNever {

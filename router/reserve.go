@@ -34,7 +34,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		if soon || c.interruption.Load() != 0 {
 			timeout = 0 // it is not going to wait
 		}
-		found := c.probe(count, timeout)
+		found, failed := c.probe(count, timeout)
 		for found {
 			best, bound := c.bestOffers()
 			if best == nil {
@@ -55,7 +55,10 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 			continue
 		}
 		status := shard.TimedOut
-		if soon || c.deadlineSoon() {
+		if failed {
+			// The others have nothing. Who waits for them alone would not be told.
+			status = shard.Failed
+		} else if soon || c.deadlineSoon() {
 			status = shard.DeadlineSoon
 		} else if timeout != 0 {
 			if c.waiter.Settle(true) {
@@ -73,9 +76,9 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 }
 
 // probe asks all watched shards for their best job, and reports whether there
-// is any. Those that have none enter the client into their queues, unless the
-// timeout is 0.
-func (c *Client) probe(count shard.Op, timeout int64) (found bool) {
+// is any, and whether the log of one of the shards has failed. Those that have
+// none enter the client into their queues, unless the timeout is 0.
+func (c *Client) probe(count shard.Op, timeout int64) (found, failed bool) {
 	c.waiter.BeginProbe()
 	c.waiter.Expect(len(c.watches))
 	for i, s := range c.watches {
@@ -95,12 +98,15 @@ func (c *Client) probe(count shard.Op, timeout int64) (found bool) {
 	for _, s := range c.watches {
 		s.soonest = s.probe.Soonest
 		s.best = offer{}
-		if s.probe.Status == shard.OK {
+		switch s.probe.Status {
+		case shard.OK:
 			s.best = offer{s.probe.Pri, s.probe.ID}
 			found = true
+		case shard.Failed:
+			failed = true
 		}
 	}
-	return found
+	return found, failed
 }
 
 // bestOffers returns the shard with the best job, nil if there is none, and the

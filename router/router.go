@@ -93,6 +93,15 @@ func (r *Router) Close() error {
 // Drain refuses puts from now on.
 func (r *Router) Drain() { r.draining.Store(true) }
 
+// EndWaits answers all reserves that wait as aborted, and has none wait from now
+// on: for a server that is about to close its connections, whose jobs no other
+// client should get for the moment that is left to it.
+func (r *Router) EndWaits() {
+	for _, s := range r.shards {
+		s.Send(&shard.Request{Op: shard.EndWaits})
+	}
+}
+
 // Draining tells whether Drain has been called.
 func (r *Router) Draining() bool { return r.draining.Load() }
 

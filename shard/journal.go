@@ -209,19 +209,25 @@ func (s *Shard) refused(r *Request) bool {
 	case s.failed:
 		r.Status = Failed
 	case !s.log.FitsChange():
-		r.Status = OutOfMemory
+		s.noRoom(r)
 	default:
 		return false
 	}
 	return true
 }
 
+// noRoom answers r, for which the log has no room: the disk is full, or has
+// failed when more space was to be set aside.
+func (s *Shard) noRoom(r *Request) {
+	r.Status = OutOfMemory
+	if s.log.Err() != nil {
+		s.failed = true
+		r.Status = Failed
+	}
+}
+
 // logFailed ends the waits of those who wait for jobs that will not come.
 func (s *Shard) logFailure() {
 	s.failed = true
-	for _, t := range s.tubes {
-		for w := t.waiters.head; w != nil; w = t.waiters.head {
-			s.endWait(w.client, Failed)
-		}
-	}
+	s.endWaits(Failed)
 }

@@ -38,6 +38,7 @@ const (
 	Cancel   // the client no longer waits
 	Soonest  // -> Soonest
 	Gather   // -> Stats
+	EndWaits // the server goes down: all waits are answered Aborted, and none begins
 	Tubes    // -> Names; only the first shard, which keeps the roster, knows
 
 	tubeBorn // Name: to the first shard, from the one that made the tube

@@ -22,6 +22,10 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		r.Status = TimedOut
 		return false
 	}
+	if s.ending {
+		r.Status = Aborted
+		return false
+	}
 	s.enqueue(c, r)
 	s.countWaiting(c, r)
 	// All is read and written before the claim can be cancelled: a client that
@@ -89,7 +93,7 @@ func (s *Shard) leave(c *Client) {
 
 // offer gives ready jobs of t to the clients that wait for them.
 func (s *Shard) offer(t *Tube) {
-	if t.paused() || s.failed {
+	if t.paused() || s.failed || s.ending {
 		return
 	}
 	for w := t.waiters.head; w != nil; w = t.waiters.head {
@@ -120,6 +124,15 @@ func (s *Shard) endWait(c *Client, status Status) {
 	s.leave(c)
 }
 
+// endWaits answers all clients that are queued here without a job.
+func (s *Shard) endWaits(status Status) {
+	for _, t := range s.tubes {
+		for w := t.waiters.head; w != nil; w = t.waiters.head {
+			s.endWait(w.client, status)
+		}
+	}
+}
+
 // grant answers a wait whose claim this shard has won. The client learns of it
 // at the end of the batch.
 func (s *Shard) grant(c *Client, g Grant) {
@@ -140,7 +153,11 @@ func (s *Shard) probe(r *Request) {
 	s.served[r.N]++
 	s.leave(c) // a stale registration
 	c.seq = r.seq
-	if j := c.best(); j != nil && !s.failed {
+	if s.failed {
+		r.Status = Failed
+		return
+	}
+	if j := c.best(); j != nil {
 		r.Pri, r.ID = j.pri, j.id
 		s.observe(c, j.readyKey())
 		return

@@ -32,10 +32,12 @@ func (r *roster) list() []string { return slices.Clone(r.names) }
 
 // tellRoster sends word of a tube made or gone.
 func (s *Shard) tellRoster(op Op, name string) {
-	r := &Request{Op: op, Name: name}
-	if s.roster != nil {
-		s.serve(r)
-	} else {
-		s.cfg.First.Send(r)
+	switch {
+	case s.roster == nil:
+		s.cfg.First.Send(&Request{Op: op, Name: name})
+	case op == tubeBorn:
+		s.roster.add(name)
+	default:
+		s.roster.remove(name)
 	}
 }

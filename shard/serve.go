@@ -70,6 +70,9 @@ func (s *Shard) serve(r *Request) {
 	case Soonest: // the answer is set below
 	case Gather:
 		r.Stats = s.stats()
+	case EndWaits:
+		s.ending = true
+		s.endWaits(Aborted)
 	case Tubes:
 		r.Names = s.roster.list()
 	case alarm:
@@ -111,8 +114,11 @@ func (s *Shard) put(r *Request) {
 	case s.failed:
 		r.Status = Failed
 		return
-	case !s.memory.fits(footprint(r.Body)), s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body))):
+	case !s.memory.fits(footprint(r.Body)):
 		r.Status = OutOfMemory
+		return
+	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body))):
+		s.noRoom(r)
 		return
 	}
 	if r.ID == 0 {

@@ -80,8 +80,9 @@ type Shard struct {
 	urgent, ready, reserved, delayed, buried int
 	total, timeouts                          uint64
 
-	waiting int // clients that wait and have this shard count them
-	queued  int // watches in the queues of tubes
+	ending  bool // after EndWaits
+	waiting int  // clients that wait and have this shard count them
+	queued  int  // watches in the queues of tubes
 	served  [NumOps]uint64
 }
 

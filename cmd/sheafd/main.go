@@ -151,6 +151,7 @@ func run(o *options) error {
 					}
 				}
 			}()
+			engine.EndWaits()
 			ctx, cancel := context.WithTimeout(context.Background(), o.shutdownTimeout)
 			defer cancel()
 			if err := srv.Shutdown(ctx); err != nil {

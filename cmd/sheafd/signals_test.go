@@ -5,6 +5,7 @@ package main_test
 import (
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -76,6 +77,36 @@ func refused(t *testing.T, addr net.Addr) {
 		c.Close()
 	}
 	t.Errorf("connections are accepted at %v", addr)
+}
+
+// The jobs of the connections that are closed first do not go to clients that
+// wait on those that are closed after.
+func TestShutdownGivesNoJobs(t *testing.T) {
+	s := start(t, "--shards", "2")
+	watch := "watch a\nwatch b\nwatch c\n"
+	var waiting []*client
+	for range 20 {
+		holder := s.dial()
+		holder.says("put 0 0 60 1\nx\n", "INSERTED "+strconv.Itoa(len(waiting)+1)+"\n")
+		holder.send("reserve\n")
+		holder.gets("RESERVED " + strconv.Itoa(len(waiting)+1) + " 1\nx\n")
+		w := s.dial()
+		w.send(watch)
+		w.gets("WATCHING 2\nWATCHING 3\nWATCHING 4\n")
+		waiting = append(waiting, w)
+	}
+	for _, w := range waiting {
+		w.send("reserve\n")
+	}
+	c := s.dial()
+	for c.stats("current-waiting") != "20" {
+		time.Sleep(time.Millisecond)
+	}
+	s.signal(syscall.SIGTERM)
+	for _, w := range waiting {
+		w.closed()
+	}
+	s.exits(0)
 }
 
 func TestShutdownDoesNotWaitForever(t *testing.T) {

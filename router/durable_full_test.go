@@ -1,0 +1,158 @@
+package router
+
+import (
+	"errors"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sheafq/sheaf/binlog/faultfs"
+	"github.com/sheafq/sheaf/shard"
+)
+
+// TestDurableFull: when the disk is full puts are answered OutOfMemory, and
+// hardly anything else is. When there is room again, because others have made
+// some or because jobs were deleted, puts are accepted again. Whenever the power
+// fails meanwhile all that was acknowledged is there, and the server can be
+// started.
+func TestDurableFull(t *testing.T) {
+	refused, changes := make(map[shard.Op]int), int64(0)
+	starts, refusedStarts := 0, 0
+	durable(t, 45, func(d *durRun) {
+		// Few changes fit into what is set aside, so that it is used up at times.
+		d.segment = 4096 + d.rng.Int64N(4096)
+		end := d.begin(durSyncs[d.rng.IntN(len(durSyncs))], 1+d.rng.IntN(3))
+		d.full = true
+		d.most = 1000
+		for range d.rng.IntN(40) {
+			d.round()
+		}
+		d.trap.every(d.gaps(200))
+		for range 1 + d.rng.IntN(3) {
+			d.setCapacity(d.fs.Used() + int64(8*d.shards)*d.segment + d.rng.Int64N(50_000))
+			d.fill()
+			for range 20 + d.rng.IntN(100) {
+				d.round()
+			}
+			if d.rng.IntN(2) == 0 {
+				d.empty()
+			} else {
+				d.setCapacity(durRoom)
+			}
+			d.wellAgain()
+		}
+		changes += d.model.seq
+		points := append(d.trap.taken(), d.point("at rest"))
+		if err := end(); err != nil {
+			d.fatalf("closing: %v", err)
+		}
+		for _, p := range append(d.some(points, 4), d.point("closed")) {
+			left, shards := d.outcome(p), d.shards
+			switch _, _, err := d.open(left.Kill(), d.config(0), shards); {
+			case d.rng.IntN(2) == 0: // which needs some room
+				left.SetCapacity(durRoom)
+				shards = 1 + d.rng.IntN(5)
+			case errors.Is(err, syscall.ENOSPC):
+				left.SetCapacity(durRoom)
+				refusedStarts++
+			}
+			d.check(p, left, shards)
+			starts++
+		}
+		for op, n := range d.refused {
+			refused[op] += n
+		}
+	})
+	t.Logf("%d changes were made; refused, by command: %v, and %d of %d starts", changes, refused, refusedStarts, starts)
+	if refused[shard.Put] == 0 {
+		t.Error("no put was refused")
+	}
+	// A start needs a page a shard, and when all that was set aside is used up
+	// there may be none: with segments as small as these, once in a while.
+	if refusedStarts > 2+starts/100 {
+		t.Error("the server cannot be started on a full disk")
+	}
+}
+
+// fill puts jobs until one is refused.
+func (d *durRun) fill() {
+	for before := d.refused[shard.Put]; d.refused[shard.Put] == before; {
+		c := d.clients[d.rng.IntN(len(d.clients))]
+		c.Use(durTubes[d.rng.IntN(len(durTubes))])
+		d.queue(c, d.put(c, 0))
+		d.serve(c)
+	}
+}
+
+// empty deletes all jobs.
+func (d *durRun) empty() {
+	for i := range d.clients {
+		d.replace(i)
+	}
+	for len(d.model.alive) > 0 {
+		d.queue(d.clients[0], shard.Request{Op: shard.Delete, ID: d.model.alive[0].id})
+		d.serve(d.clients[0])
+	}
+}
+
+// wellAgain checks that puts are accepted in all tubes, though maybe not the
+// first.
+func (d *durRun) wellAgain() {
+	c := d.clients[0]
+	for _, tube := range durTubes {
+		for try, before := 0, -1; d.refused[shard.Put] > before; try++ {
+			if try == 4 {
+				d.fatalf("there is room again, and puts on shard %d are refused; %d bytes are used of %d", d.router.shardOf(tube), d.fs.Used(), d.capacity)
+			}
+			d.sleep(100 * time.Millisecond)
+			before = d.refused[shard.Put]
+			c.Use(tube)
+			put := d.put(c, 0)
+			put.Body = []byte("small\r\n")
+			d.queue(c, put)
+			d.serve(c)
+		}
+	}
+}
+
+// TestDurableStuck: on a disk that has no room for what was set aside, answers
+// wait for some, and come.
+func TestDurableStuck(t *testing.T) {
+	durable(t, 30, func(d *durRun) {
+		end := d.begin(durSyncs[d.rng.IntN(len(durSyncs))], 1+d.rng.IntN(3))
+		var stuck atomic.Bool
+		short := d.rng.IntN(100)
+		d.trap.fail = func(op faultfs.Op, name string, off int64, n int) error {
+			if stuck.Load() && op == faultfs.OpWriteAt {
+				return faultfs.Short{N: min(short, n), Err: syscall.ENOSPC}
+			}
+			return nil
+		}
+		d.trap.every(d.gaps(100))
+		for range 3 {
+			for range d.rng.IntN(20) {
+				d.round()
+			}
+			d.sleep(10 * time.Second) // no TTR runs out when it is stuck
+			began, wait := time.Now(), time.Duration(1+d.rng.IntN(int(time.Second)))
+			stuck.Store(true)
+			time.AfterFunc(wait, func() { stuck.Store(false) })
+			c := d.clients[0]
+			c.Use(durTubes[d.rng.IntN(len(durTubes))])
+			d.queue(c, d.put(c, 0))
+			d.serve(c)
+			if time.Since(began) < wait {
+				d.fatalf("a put was answered while nothing could be written")
+			}
+			d.sleep(time.Second)
+		}
+		points := append(d.trap.taken(), d.point("at rest"))
+		if err := end(); err != nil {
+			d.fatalf("closing: %v", err)
+		}
+		for _, p := range append(d.some(points, 3), d.point("closed")) {
+			d.check(p, d.outcome(p), 1+d.rng.IntN(5))
+		}
+	})
+}
