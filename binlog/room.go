@@ -19,7 +19,8 @@ import (
 type segment struct {
 	name  segmentName
 	file  File
-	begun bool // it has a header; the writer writes it
+	seed  uint32 // see segmentSeed
+	begun bool   // it has a header; the writer writes it
 	// room is how many bytes are set aside and not yet spoken for. The shard
 	// takes from it, the writer gives back what compression has saved, and
 	// whoever sets more aside adds that.
@@ -57,7 +58,7 @@ func (l *Log) create() (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &segment{name: name, file: f}, nil
+	return &segment{name: name, file: f, seed: segmentSeed(st.id, name)}, nil
 }
 
 // createRoom makes the file of a segment that is begun at once, with a little

@@ -146,7 +146,7 @@ func (w *writer) write(g *group) error {
 // block writes the records in b, which has room for a header, as one block to
 // the segment that is written.
 func (w *writer) block(to *segment, b []byte, promise int64) error {
-	packed := w.packer.pack(b, w.seq, segmentSeed(w.store.id, to.name))
+	packed := w.packer.pack(b, w.seq, to.seed)
 	size := to.size.Load()
 	if end := size + int64(len(packed)); end > w.end {
 		err := w.withRoom(func() (err error) {
