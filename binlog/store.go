@@ -386,7 +386,11 @@ func (st *Store) begin() ([]*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return st.logs, writeManifest(st.fs, st.cfg.Dir, m)
+	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil && !isFull(err) {
+		return nil, err
+	}
+	// On a full disk the old one does: it says less, and nothing wrong.
+	return st.logs, nil
 }
 
 // newManifest says what there is from now on.

@@ -121,13 +121,18 @@ func (s *Shard) roll() {
 
 // answer has a client told that its chain is answered.
 func (s *Shard) answer(w *Waiter, op Op) {
-	// What is only between the engine and itself need not wait for the log:
-	// it is no news to a client before the command it belongs to is answered.
-	if s.log == nil || op > PauseTube && op != Take && op != clean {
+	if !s.awaits(op) {
 		s.told = append(s.told, w)
 		return
 	}
 	s.held.answered = append(s.held.answered, w)
+}
+
+// awaits tells whether the answer of op waits for the log. What is only between
+// the engine and itself need not: it is no news to a client before the command
+// it belongs to is answered.
+func (s *Shard) awaits(op Op) bool {
+	return s.log != nil && (op <= PauseTube || op == Take || op == clean)
 }
 
 // logPut appends j, all of it.

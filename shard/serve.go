@@ -89,7 +89,7 @@ func (s *Shard) serve(r *Request) {
 	case tubeGone:
 		s.roster.remove(r.Name)
 	}
-	if s.logged {
+	if s.logged && s.awaits(r.Op) {
 		s.held.changed = append(s.held.changed, r)
 	}
 	if c != nil {
@@ -147,8 +147,13 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if j.state == reserved {
 			return false
 		}
-		if s.failed {
+		switch {
+		case s.failed:
 			r.Status = Failed
+			return true
+		case j.state != ready && s.refused(r):
+			// Counters may give way on a full disk; that a job is not buried any more,
+			// or not delayed, may not.
 			return true
 		}
 		s.remove(j)
