@@ -196,6 +196,67 @@ func TestNeverSyncs(t *testing.T) {
 	}
 }
 
+// TestGather: clients that come back at once when they are answered share
+// syncs, although the first of them could have one of its own. When most do not
+// come back, the others are kept waiting for them once in a while only.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, left, syncTime, turn = 64, 2, 100 * time.Microsecond, time.Microsecond
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.SegmentSize = 1 << 20 // going on in the next costs syncs, too
+		s := serve(t, cfg)
+		defer s.close()
+		var syncs atomic.Int64
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			if op == faultfs.OpSync && strings.Contains(name, "segment.") {
+				syncs.Add(1)
+				time.Sleep(syncTime)
+			}
+			return nil
+		})
+		l, back, sent := s.logs[0], make(held, clients), 0
+		send := func() {
+			time.Sleep(turn) // that it takes to run a command
+			sent++
+			l.Segment()
+			l.Put(job(uint64(sent), "a", "b"))
+			l.Commit(back, 1)
+		}
+		// come has as many come back as are to, whenever they are answered.
+		come := func(n int) (records, perSync float64, took time.Duration) {
+			from, before, began := sent, syncs.Load(), time.Now()
+			for sent < from+n {
+				if err := <-back; err != nil {
+					t.Fatal(err)
+				}
+				send()
+			}
+			records = float64(n)
+			return records, records / float64(syncs.Load()-before), time.Since(began)
+		}
+		for range clients {
+			send()
+		}
+		come(10 * clients) // it learns how long a sync takes
+		if _, perSync, _ := come(50 * clients); perSync < clients*3/4 {
+			t.Errorf("%.1f records share a sync, of %d clients", perSync, clients)
+		}
+		for range clients - left {
+			<-back
+		}
+		come(10 * left)
+		records, perSync, took := come(1000 * left)
+		t.Logf("%d clients that are left: %.2f records a sync, %v a round", left, perSync, took/time.Duration(records/left))
+		if round := took / time.Duration(records/left); round > 3*syncTime {
+			t.Errorf("%d clients that are left wait %v for each other; a sync takes %v", left, round, syncTime)
+		}
+		for range left {
+			<-back
+		}
+	})
+}
+
 // operations keeps a record of what is done to segments.
 type operations struct {
 	mu   sync.Mutex
