@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"golang.org/x/term"
+
+	"github.com/sheafq/sheaf/perf"
+)
+
+// The exit status is 130 after SIGINT, as a shell has it.
+const interrupted = 130
+
+// errInterrupted is returned when what was measured has been printed.
+var errInterrupted = errors.New("interrupted")
+
+func main() {
+	// The first signal ends the load, which is then reported. The second ends the process, and the kernel the servers.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	raiseFileLimit()
+	err := command(ctx, os.Args[1:], os.Stdout)
+	var mistake usageError
+	switch {
+	case err == nil:
+	case errors.As(err, &mistake):
+		fmt.Fprintf(os.Stderr, "sheafperf: %v; see sheafperf --help\n", err)
+		os.Exit(2)
+	case errors.Is(err, errInterrupted):
+		os.Exit(interrupted)
+	default:
+		fmt.Fprintf(os.Stderr, "sheafperf: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// raiseFileLimit lets us, and the servers that we start, have as many connections as the system allows. Go raises the limit
+// as well, but gives children the old one unless it was set by hand.
+func raiseFileLimit() {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // what needs many files says so when they are missing
+	}
+}
+
+// command does what the command line says, and prints to out.
+func command(ctx context.Context, args []string, out io.Writer) error {
+	name := ""
+	if len(args) > 0 {
+		name, args = args[0], args[1:]
+	}
+	switch name {
+	case "run", "compare", "check":
+	case "list":
+		return list(out)
+	case "help", "--help", "-h":
+		_, err := io.WriteString(out, overview)
+		return err
+	case "":
+		return usageError{errors.New("what is to be done? run, compare, check or list")}
+	default:
+		return usageError{fmt.Errorf("unknown command %q: there are run, compare, check and list", name)}
+	}
+	o, err := parse(name, args)
+	if err != nil {
+		return err
+	}
+	if o.help {
+		_, err := io.WriteString(out, o.usage())
+		return err
+	}
+	if name == "check" {
+		return check(ctx, o, out)
+	}
+	return measure(ctx, o, args, out)
+}
+
+// progress is shown to a person only.
+func progress() *perf.Progress {
+	fd := int(os.Stderr.Fd())
+	if !term.IsTerminal(fd) {
+		return nil
+	}
+	return perf.NewProgress(os.Stderr, func() int {
+		width, _, err := term.GetSize(fd)
+		if err != nil {
+			return 0
+		}
+		return width
+	})
+}
+
+// measure is run and compare.
+func measure(ctx context.Context, o *options, args []string, out io.Writer) error {
+	var page *os.File
+	if o.html != "" { // before all the work, since it may fail
+		var err error
+		if page, err = os.Create(o.html); err != nil {
+			return err
+		}
+		defer page.Close()
+	}
+	b := perf.Bench{
+		Loads: o.loads, Targets: o.targets, Rounds: o.rounds, Baseline: o.baseline, Progress: progress(),
+		Command: "sheafperf " + o.command + " " + quoteArgs(args),
+	}
+	r, err := b.Run(ctx)
+	var written error
+	switch {
+	case o.json:
+		written = r.WriteJSON(out)
+	case o.markdown:
+		written = r.WriteMarkdown(out)
+	default:
+		written = r.WriteText(out)
+	}
+	if page != nil && written == nil {
+		if written = r.WriteHTML(page); written == nil {
+			written = page.Close()
+		}
+	}
+	switch {
+	case err != nil || written != nil:
+		return errors.Join(err, written)
+	case r.Interrupted:
+		return errInterrupted
+	}
+	return nil
+}
+
+// check runs loads that account for every job.
+func check(ctx context.Context, o *options, out io.Writer) error {
+	p := progress()
+	var failed []error
+	for _, l := range o.loads {
+		for _, t := range o.targets {
+			if ctx.Err() != nil {
+				return errors.Join(append(failed, errInterrupted)...)
+			}
+			v, err := perf.Check(ctx, l.Scenario, l.Config, t, p)
+			how := "ok"
+			switch {
+			case v.Faults > 0:
+				how = "BROKEN"
+				failed = append(failed, fmt.Errorf("%s breaks its promises in %s: %d faults", v.Server, v.Scenario, v.Faults))
+			case err != nil:
+				how = "FAILED"
+			case v.Interrupted:
+				how = "ok until it was interrupted"
+			}
+			fmt.Fprintf(out, "%s on %s: %s: %s\n", v.Scenario, v.Server, how, v.Report)
+			if err != nil {
+				failed = append(failed, fmt.Errorf("%s on %s: %w", v.Scenario, v.Server, err))
+			}
+		}
+	}
+	if len(failed) == 0 && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return errors.Join(failed...)
+}
+
+// list shows the scenarios and their presets.
+func list(out io.Writer) error {
+	var b strings.Builder
+	for _, s := range perf.Scenarios() {
+		name := s.Name
+		if s.Of != "" {
+			name = "  " + name
+		}
+		fmt.Fprintf(&b, "%-18s %s\n%-18s   %s\n", name, s.About, "", s.Config.Describe())
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// quoteArgs writes a command line so that a shell reads it again.
+func quoteArgs(args []string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		if a == "" || strings.ContainsAny(a, " \t'\"\\$*?[]{}()<>|&;~#!`") {
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		quoted[i] = a
+	}
+	return strings.Join(quoted, " ")
+}

@@ -1,0 +1,367 @@
+package main
+
+// sheafperf as its user meets it: the built binary, with a sheafd from the same tree.
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sheafq/sheaf/perf"
+)
+
+// patience is how long a test waits for what should come at once.
+const patience = 30 * time.Second
+
+var binDir string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if binDir != "" {
+		if pids := running(); len(pids) > 0 {
+			fmt.Println("FAIL: servers are left:", pids)
+			code = 1
+		}
+		os.RemoveAll(binDir)
+	}
+	os.Exit(code)
+}
+
+// build builds sheafperf, with the race detector if the tests have it, and sheafd, which has its own tests for races.
+var build = sync.OnceValue(func() (err error) {
+	if binDir, err = os.MkdirTemp("", "sheafperf-test-"); err != nil {
+		return err
+	}
+	race := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "-race" && s.Value == "true" {
+				race = "-race"
+			}
+		}
+	}
+	for name, args := range map[string][]string{"sheafperf": {race, "."}, "sheafd": {"", "../sheafd"}} {
+		argv := []string{"build", "-o", filepath.Join(binDir, name), args[1]}
+		if args[0] != "" {
+			argv = append([]string{"build", args[0]}, argv[1:]...)
+		}
+		if out, err := exec.Command("go", argv...).CombinedOutput(); err != nil {
+			return fmt.Errorf("building %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+})
+
+// sheafd is a --server flag, whose process can be told from others by its name.
+func sheafd(t *testing.T, name string) string {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	return "--server=" + name + "=" + filepath.Join(binDir, "sheafd") + " -l 127.0.0.1 -p {port} --shards 2"
+}
+
+// A run is a finished sheafperf.
+type run struct {
+	code           int
+	stdout, stderr string
+}
+
+// perform runs sheafperf to its end, and sees that it leaves nothing behind.
+func perform(t *testing.T, during func(*os.Process), args ...string) run {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	cmd := exec.Command(filepath.Join(binDir, "sheafperf"), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp, "GORACE=atexit_sleep_ms=10")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	if during != nil {
+		during(cmd.Process)
+	}
+	err := cmd.Wait()
+	if !timer.Stop() {
+		t.Fatalf("%q did not end\n%s%s", args, stdout.String(), stderr.String())
+	}
+	if err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{"DATA RACE", "panic:", "\x1b", "\r"} {
+		if strings.Contains(stderr.String()+stdout.String(), bad) {
+			t.Errorf("%q is in the output of %q:\n%s%s", bad, args, stdout.String(), stderr.String())
+		}
+	}
+	if left, _ := os.ReadDir(temp); len(left) > 0 {
+		t.Errorf("%q left %v", args, left)
+	}
+	return run{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+// has looks for parts of the output.
+func (r run) has(t *testing.T, code int, parts ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit status %d, want %d\n%s%s", r.code, code, r.stdout, r.stderr)
+	}
+	for _, part := range parts {
+		if !strings.Contains(r.stdout+r.stderr, part) {
+			t.Errorf("there is no %q in\n%s%s", part, r.stdout, r.stderr)
+		}
+	}
+}
+
+// running returns the processes of the sheafd that the tests have built.
+func running() (pids []int) {
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if exe, _ := os.Readlink("/proc/" + e.Name() + "/exe"); err == nil && exe == filepath.Join(binDir, "sheafd") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// started waits for a sheafd to be started.
+func started(t *testing.T) (pid int) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if pids := running(); len(pids) > 0 {
+			return pids[0]
+		}
+	}
+	t.Error("no server was started")
+	return 0
+}
+
+// portOf returns what a sheafd was told by -p.
+func portOf(pid int) string {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		argv, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if words := strings.Split(string(argv), "\x00"); slices.Contains(words, "-p") {
+			return words[slices.Index(words, "-p")+1]
+		}
+	}
+	return ""
+}
+
+// underLoad waits until a server has many more jobs deleted than at first.
+func underLoad(network, addr string) {
+	first := -1
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial(network, addr)
+		if err != nil {
+			continue
+		}
+		c.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(c, "stats\r\nquit\r\n")
+		stats, _ := io.ReadAll(c)
+		c.Close()
+		m := regexp.MustCompile(`(?m)^cmd-delete: (\d+)`).FindSubmatch(stats)
+		if m == nil {
+			continue
+		}
+		n, _ := strconv.Atoi(string(m[1]))
+		if first < 0 {
+			first = n
+		} else if n > first+500 {
+			return
+		}
+	}
+}
+
+// short are flags for a run that takes no time.
+var short = []string{"--duration=250ms", "--warm-up=20ms", "--connections=4", "--jobs=2000", "--beside=50"}
+
+// All scenarios, against a server of the tree; what they find is in the JSON.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, s := range perf.Scenarios() {
+		if s.Of == "" && s.Name != "delayed" {
+			names = append(names, s.Name)
+		}
+	}
+	args := append([]string{"run", "--json", sheafd(t, "sheafd")}, names...)
+	r := perform(t, nil, append(args, short...)...)
+	r.has(t, 0)
+	var report perf.Report
+	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
+		t.Fatalf("%v\n%s", err, r.stdout)
+	}
+	if len(report.Entries) != len(names) || report.Servers[0].Version == "" {
+		t.Errorf("%d scenarios were run, want %d; version %q", len(report.Entries), len(names), report.Servers[0].Version)
+	}
+	figures := make(map[string]bool)
+	for _, e := range report.Entries {
+		res := e.Results[0]
+		for _, f := range res.Figures {
+			figures[e.Scenario+": "+f.Name] = true
+			if f.Value == 0 && f.Unit != "ms/s" {
+				t.Errorf("%s: %s is 0", e.Scenario, f.Name)
+			}
+		}
+		if len(res.Loads) == 0 && e.Scenario != "restart" {
+			t.Errorf("%s measured nothing", e.Scenario)
+		}
+		for _, l := range res.Loads {
+			if l.AnswerRate < 100 || l.Jobs == 0 || l.Server.CPUPerAnswer <= 0 || l.Server.RSS < 1<<20 || l.Client.CPUPerAnswer <= 0 || len(l.Latency) == 0 || l.Latency[0].P50 <= 0 {
+				t.Errorf("%s, load %q: %+v", e.Scenario, l.Name, l)
+			}
+		}
+	}
+	for _, want := range []string{"manytubes: throughput left", "backlog: memory of a waiting job", "idle: memory of a new connection",
+		"idle: CPU while all is idle", "restart: recovery", "restart: disk for a job"} {
+		if !figures[want] {
+			t.Errorf("there is no figure %q, only %v", want, figures)
+		}
+	}
+}
+
+func TestDelayed(t *testing.T) {
+	t.Parallel()
+	perform(t, nil, "run", "delayed", sheafd(t, "sheafd"), "--duration=100ms", "--warm-up=0", "--delay=1", "--rate=1000").has(t, 0, "lateness", "open loop, 1,000 jobs/s")
+}
+
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	page := filepath.Join(t.TempDir(), "report.html")
+	args := append([]string{"compare", sheafd(t, "new"), sheafd(t, "old"), "cycle", "handoff", "--rounds=2", "--html", page, "--rate=2000", "--poisson"}, short...)
+	perform(t, nil, args...).has(t, 0, "new / old", "throughput (ops/s)", "handoff p99.9", "Poisson")
+	b, err := os.ReadFile(page)
+	if err != nil || bytes.Count(b, []byte("<svg")) != 8 || !bytes.HasSuffix(bytes.TrimSpace(b), []byte("</html>")) {
+		t.Errorf("the page: %v, %d bytes", err, len(b))
+	}
+	perform(t, nil, append([]string{"compare", sheafd(t, "new"), sheafd(t, "old"), "cycle-1x1", "--markdown", "--rounds=1", "--baseline=new"}, short...)...).
+		has(t, 0, "|  | new | old | old / new |")
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	perform(t, nil, append([]string{"check", sheafd(t, "sheafd"), "--threads=2", "--watch=3", "--body=uniform:0-3000"}, short...)...).
+		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "every job came once and intact")
+}
+
+// A server that runs: it is left as it was.
+func TestServerThatRuns(t *testing.T) {
+	t.Parallel()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	sock := filepath.Join(t.TempDir(), "sock")
+	cmd := exec.Command(filepath.Join(binDir, "sheafd"), "-l", "unix:"+sock)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	var c net.Conn
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		var err error
+		if c, err = net.Dial("unix", sock); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+	defer c.Close()
+	pid := strconv.Itoa(cmd.Process.Pid)
+	args := append([]string{"run", "produce", "manytubes", "--addr=unix:" + sock, "--pid=" + pid}, short...)
+	perform(t, nil, args...).has(t, 0, "µs of CPU an operation", "beside 50 tubes")
+	perform(t, func(p *os.Process) {
+		underLoad("unix", sock)
+		p.Signal(syscall.SIGINT)
+	}, "run", "mixed", "--addr=unix:"+sock, "--duration=1h", "--warm-up=0").has(t, 130, "throughput", "interrupted")
+	c.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(c, "list-tubes\r\n")
+	b := make([]byte, 1000)
+	if n, err := c.Read(b); err != nil || string(b[:n]) != "OK 14\r\n---\n- default\n\r\n" {
+		t.Errorf("what is left on the server: %q, %v", b[:n], err)
+	}
+	perform(t, nil, "run", "restart", "--addr=unix:"+sock).has(t, 1, "must be given with --server")
+}
+
+// Ctrl-C in the middle: what there is is printed, and the server is stopped.
+func TestInterrupt(t *testing.T) {
+	start := func(args ...string) run {
+		return perform(t, func(p *os.Process) {
+			underLoad("tcp", "127.0.0.1:"+portOf(started(t)))
+			p.Signal(syscall.SIGINT)
+		}, args...)
+	}
+	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted: the figures are of the time until then")
+	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=1h").has(t, 130, "interrupted")
+	start("check", "handoff", sheafd(t, "sheafd"), "--duration=1h").has(t, 130, "ok until it was interrupted")
+	// Killed outright: the kernel ends the server.
+	perform(t, func(p *os.Process) {
+		started(t)
+		p.Kill()
+	}, "run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--temp-dir="+t.TempDir())
+	for end := time.Now().Add(patience); len(running()) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("servers are left: %v", running())
+		}
+	}
+}
+
+// A server that dies under the load.
+func TestServerThatDies(t *testing.T) {
+	r := perform(t, func(*os.Process) {
+		pid := started(t)
+		underLoad("tcp", "127.0.0.1:"+portOf(pid))
+		syscall.Kill(pid, syscall.SIGKILL)
+	}, "run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=0")
+	r.has(t, 1, "the server has ended by itself: signal: killed", "the server closed the connection")
+}
+
+func TestUsage(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{nil, 2, []string{"what is to be done?"}},
+		{[]string{"help"}, 0, []string{"Usage: sheafperf run", "compare", "check", "list"}},
+		{[]string{"--help"}, 0, []string{"Usage: sheafperf run"}},
+		{[]string{"list"}, 0, []string{"cycle-8x64", "8 connections × 64 in flight", "backlog-10m", "mixed", "uniform:1-2 s"}},
+		{[]string{"run", "--help"}, 0, []string{"Usage: sheafperf run", "--rate", "--addr"}},
+		{[]string{"compare", "handoff", "-h"}, 0, []string{"Usage: sheafperf compare", "--baseline", "(default 32)", "those of handoff"}},
+		{[]string{"check", "-h"}, 0, []string{"Usage: sheafperf check", "--grace"}},
+		{[]string{"dance"}, 2, []string{`unknown command "dance"`}},
+		{[]string{"run", "--addr=x"}, 2, []string{"which scenario?"}},
+		{[]string{"run", "cycle"}, 2, []string{"which server?"}},
+		{[]string{"run", "nix", "--addr=x"}, 2, []string{`no scenario "nix"`}},
+		{[]string{"run", "cycle", "--addr=x", "--server=y {port}"}, 2, []string{"do not go together"}},
+		{[]string{"run", "cycle", "--server=y"}, 2, []string{"does not say {port}"}},
+		{[]string{"compare", "--server=y {port}"}, 2, []string{"twice or more"}},
+		{[]string{"compare", "--server=y {port}", "--server=y {port}"}, 2, []string{"two servers are called y"}},
+		{[]string{"run", "cycle", "--addr=x", "--body=foo:1"}, 2, []string{"--body", `unknown distribution "foo"`}},
+		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: there are only 8 tubes"}},
+		{[]string{"run", "cycle", "--addr=127.0.0.1:1"}, 1, []string{"no server at 127.0.0.1:1"}},
+		{[]string{"run", "cycle", "--addr=x", "--html=/no/such/dir/x"}, 1, []string{"/no/such/dir/x"}},
+	} {
+		perform(t, nil, tt.args...).has(t, tt.code, tt.want...)
+	}
+}

@@ -1,0 +1,38 @@
+package perf
+
+// sheafperf check: a load whose every job is accounted for.
+
+import (
+	"context"
+	"fmt"
+)
+
+// A Verdict is what a check has found.
+type Verdict struct {
+	Scenario string
+	Server   string
+	// Faults is how many jobs the server lost, gave twice, damaged or mixed up.
+	Faults int64
+	// Report says so in lines, with examples.
+	Report      string
+	Interrupted bool
+}
+
+// DefaultChecks are the scenarios that a check runs when none is named: together they use every command, waiting workers, and
+// many tubes.
+var DefaultChecks = []string{"mixed", "fanin", "handoff"}
+
+// Check runs a scenario and accounts for every job: each is delivered once, under its id, with the body that was put, and none
+// is lost. A released job, and one that was buried and kicked, has to come once more. The error is of a load that could not be
+// carried out; the verdict stands beside it.
+func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
+	v := Verdict{Scenario: sc.Name, Server: t.Name}
+	if sc.restarts {
+		return v, fmt.Errorf("%s cannot be checked: it forgets what it has put", sc.Name)
+	}
+	l := newLedger()
+	res, err := runSession(ctx, sc, cfg, t, l, p.showing(sc.Name, t.Name, 0, 0))
+	p.Clear()
+	v.Faults, v.Report, v.Interrupted = l.sum(), l.report(), res.Interrupted
+	return v, err
+}

@@ -1,0 +1,140 @@
+package perf
+
+// The check finds what it is for.
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// checkBroken checks fakes with these flaws until something comes of it: on a machine that is busy, a moment may be too
+// short for a flaw to show.
+func checkBroken(t *testing.T, f flaws, scenario string) (v Verdict, err error) {
+	t.Helper()
+	for moment := 60 * time.Millisecond; moment < 10*time.Second; moment *= 3 {
+		if v, err = checkFake(t, newFake(t, f), scenario, moment); v.Faults > 0 || err != nil {
+			break
+		}
+	}
+	return v, err
+}
+
+// checkFake checks a fake for a moment.
+func checkFake(t *testing.T, f *fake, scenario string, moment time.Duration) (Verdict, error) {
+	t.Helper()
+	sc, err := Find(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sc.Config.with(func(c *Config) {
+		c.WarmUp, c.Duration = 0, moment
+		if f.flaws != (flaws{}) && f.hangup == 0 && f.nonsens == 0 {
+			c.Grace = 200 * time.Millisecond // there is something that will not come
+		}
+		c.Body = Dist{shape: uniform, lo: 20, hi: 2000}
+		c.Threads = 2
+		if c.Connections > 0 {
+			c.Connections, c.Jobs = 6, min(c.Jobs, 2000)
+		}
+	})
+	return Check(t.Context(), sc, cfg, &Target{Name: "fake", Addr: f.addr()}, nil)
+}
+
+func TestCheckOfAServerThatIsRight(t *testing.T) {
+	for _, scenario := range []string{"cycle", "mixed", "fanin", "handoff", "produce", "consume"} {
+		t.Run(scenario, func(t *testing.T) {
+			f := newFake(t, flaws{})
+			v, err := checkFake(t, f, scenario, 60*time.Millisecond)
+			if err != nil || v.Faults != 0 || !strings.Contains(v.Report, "every job came once and intact") {
+				t.Errorf("%v\n%s", err, v.Report)
+			}
+			if strings.HasPrefix(v.Report, "0 jobs") {
+				t.Errorf("nothing was checked: %s", v.Report)
+			}
+			if n := f.left(); n != 0 {
+				t.Errorf("%d jobs were left on the server", n)
+			}
+		})
+	}
+}
+
+func TestCheckOfABrokenServer(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		flaws    flaws
+		scenario string
+		want     string
+	}{
+		{"loses a job", flaws{lose: 20}, "handoff", "; lost: "},
+		{"loses a job", flaws{lose: 20}, "cycle", "; lost: "},
+		{"gives a job twice", flaws{twice: 20}, "handoff", "; delivered twice: "},
+		{"gives a job twice", flaws{twice: 20}, "cycle", "; delivered twice: "},
+		{"gives a job after its delete", flaws{again: 20}, "fanin", "; delivered twice: "},
+		{"changes a byte", flaws{damage: 20}, "cycle", "; bodies damaged: "},
+		{"leaves the end of a body out", flaws{cut: 20}, "fanin", "; bodies damaged: "},
+		{"mixes bodies up", flaws{swap: 20}, "mixed", "; under the id of another: "},
+		{"gives an id twice", flaws{sameID: 20}, "produce", "; ids given twice: "},
+	} {
+		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
+			v, err := checkBroken(t, tt.flaws, tt.scenario)
+			if v.Faults == 0 || !strings.Contains(v.Report, tt.want) {
+				t.Errorf("%d faults, no %q; error %v:\n%s", v.Faults, tt.want, err, v.Report)
+			}
+		})
+	}
+}
+
+// What is no fault of jobs is an error.
+func TestCheckOfAServerThatFails(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		flaws flaws
+		want  []string
+	}{
+		{"hangs up", flaws{hangup: 20}, []string{"the server closed the connection", "waiting for the answer to"}},
+		{"talks nonsense", flaws{nonsens: 20}, []string{`sent "put 1024 0 600 `, `got "PARDON"`}},
+		{"says nothing", flaws{mute: 20}, []string{"answer"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := checkBroken(t, tt.flaws, "handoff")
+			for _, want := range tt.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("error %v, want %q in it", err, want)
+				}
+			}
+		})
+	}
+}
+
+// A page is dropped when its jobs have gone, and remembered.
+func TestLedgerForgets(t *testing.T) {
+	l := newLedger()
+	for range 3 * pageSize {
+		body := make([]byte, headerCheck)
+		p := pending{op: opPut, number: l.next()}
+		stampCheck(body, p.number)
+		id := strconv.AppendUint(nil, p.number, 10)
+		l.answered(&p, &reply{kind: inserted, id: id})
+		l.answered(&p, &reply{kind: reserved, id: id, body: body})
+		l.sending(opDelete, p.number)
+		l.answered(&p, &reply{kind: deleted})
+	}
+	if len(l.pages) > 2 { // the first has no job 0, the last is not full
+		t.Errorf("%d pages are kept", len(l.pages))
+	}
+	if l.close(); l.sum() != 0 {
+		t.Errorf("faults: %s", l.report())
+	}
+	body := make([]byte, headerCheck)
+	stampCheck(body, pageSize+7)
+	l.answered(&pending{op: opReserve}, &reply{kind: reserved, id: []byte("9"), body: body})
+	if l.faults[deliveredTwice] != 1 {
+		t.Errorf("a job of a page that was dropped: %s", l.report())
+	}
+}

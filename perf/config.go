@@ -1,0 +1,147 @@
+package perf
+
+// What can be chosen about a load.
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Config is what a scenario is run with. A field that a scenario has no use for is ignored.
+type Config struct {
+	Connections int `json:"connections,omitempty"` // of a load where every connection does the same
+	Producers   int `json:"producers,omitempty"`   // connections that put
+	Workers     int `json:"workers,omitempty"`     // connections that wait in reserve
+	Depth       int `json:"depth,omitempty"`       // commands in flight on a connection; of a producer, jobs not finished
+
+	Tubes int `json:"tubes,omitempty"` // connections are dealt out to them in turn
+	Watch int `json:"watch,omitempty"` // tubes that a worker watches
+
+	Body     Dist   `json:"body"` // bytes
+	Content  string `json:"content"`
+	Priority Dist   `json:"priority"`
+	Delay    Dist   `json:"delay"` // seconds
+	TTR      int    `json:"ttr"`   // seconds
+
+	Rate    float64 `json:"rate,omitempty"` // jobs a second over all connections; 0 is a closed loop
+	Poisson bool    `json:"poisson,omitempty"`
+
+	Jobs   int    `json:"jobs,omitempty"`   // waiting, or put before they are taken
+	Beside int    `json:"beside,omitempty"` // other tubes, or idle connections
+	Sync   string `json:"sync,omitempty"`   // of the server's binlog: milliseconds, or never
+
+	WarmUp   time.Duration `json:"warm_up_ns"`
+	Duration time.Duration `json:"duration_ns"`
+	Grace    time.Duration `json:"grace_ns"` // how long answers are waited for after the load
+	Threads  int           `json:"threads"`  // of the client
+}
+
+// What bodies are made of.
+const (
+	ContentText   = "text"   // words, which a server can compress
+	ContentRandom = "random" // bytes that nothing can compress
+	ContentZero   = "zero"
+)
+
+// Validate says what is wrong with c, in terms of the flags of sheafperf.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	for _, n := range []struct {
+		flag     string
+		n, least int
+	}{
+		{"connections", c.Connections, 0}, {"producers", c.Producers, 0}, {"workers", c.Workers, 0},
+		{"depth", c.Depth, 1}, {"tubes", c.Tubes, 1}, {"watch", c.Watch, 1}, {"ttr", c.TTR, 1},
+		{"jobs", c.Jobs, 0}, {"beside", c.Beside, 0}, {"threads", c.Threads, 1},
+	} {
+		bad(n.n < n.least, "--%s %d: must be at least %d", n.flag, n.n, n.least)
+	}
+	bad(c.Watch > c.Tubes, "--watch %d: there are only %d tubes", c.Watch, c.Tubes)
+	bad(c.Depth > 1<<16, "--depth %d: must be at most %d", c.Depth, 1<<16)
+	bad(c.Rate < 0 || math.IsNaN(c.Rate) || c.Rate > 1e9, "--rate %g: must be a number of jobs a second", c.Rate)
+	bad(c.Duration <= 0, "--duration %v: must be more than nothing", c.Duration)
+	bad(c.WarmUp < 0, "--warm-up %v: must not be negative", c.WarmUp)
+	bad(c.Grace <= 0, "--grace %v: must be more than nothing", c.Grace)
+	if _, most := c.Body.Bounds(); most > 1<<30 {
+		bad(true, "--body %s: the protocol's largest body is 1 GiB", c.Body)
+	}
+	for _, d := range []struct {
+		flag string
+		Dist
+	}{{"priority", c.Priority}, {"delay", c.Delay}} {
+		_, most := d.Bounds()
+		bad(most > math.MaxUint32, "--%s %s: must stay below 2^32", d.flag, d.Dist)
+	}
+	if _, err := strconv.ParseUint(c.Sync, 10, 31); err != nil && c.Sync != "" && c.Sync != "never" {
+		bad(true, "--sync %s: must be a number of milliseconds, or never", c.Sync)
+	}
+	switch c.Content {
+	case ContentText, ContentRandom, ContentZero:
+	default:
+		bad(true, "--content %q: must be text, random or zero", c.Content)
+	}
+	return errors.Join(errs...)
+}
+
+// Loop tells in words how commands are timed.
+func (c *Config) Loop() string {
+	switch {
+	case c.Rate == 0:
+		return "closed loop"
+	case c.Poisson:
+		return fmt.Sprintf("open loop, %s jobs/s, Poisson arrivals", count(c.Rate))
+	}
+	return fmt.Sprintf("open loop, %s jobs/s", count(c.Rate))
+}
+
+// Describe tells in words what the load is.
+func (c *Config) Describe() string {
+	var parts []string
+	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	if c.Connections > 0 {
+		say("%s × %d in flight", plural(c.Connections, "connection"), c.Depth)
+	} else {
+		say("%s × %d in flight", plural(c.Producers, "producer"), c.Depth)
+	}
+	if c.Workers > 0 {
+		say("%s", plural(c.Workers, "worker"))
+	}
+	if c.Tubes == 1 {
+		say("1 tube")
+	} else {
+		say("%s, %d watched", plural(c.Tubes, "tube"), c.Watch)
+	}
+	say("bodies of %s bytes", c.Body)
+	if _, most := c.Delay.Bounds(); most > 0 {
+		say("delays of %s s", c.Delay)
+	}
+	if !c.Priority.IsFixed() {
+		say("priorities %s", c.Priority)
+	}
+	if c.Jobs > 0 {
+		say("%s jobs", count(float64(c.Jobs)))
+	}
+	if c.Beside > 0 {
+		say("beside %s", count(float64(c.Beside)))
+	}
+	if c.Sync != "" {
+		say("sync %s", c.Sync)
+	}
+	return strings.Join(parts, ", ") + "; " + c.Loop()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

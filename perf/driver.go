@@ -1,0 +1,339 @@
+package perf
+
+// The loop that drives connections: one thread, one poller.
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// readSize is what a driver reads at once. It is one buffer for all its connections, so it stays in the cache.
+	readSize = 256 << 10
+	// longestWait bounds how long a driver sleeps, and so how late it sees that it is to stop.
+	longestWait = 20 * time.Millisecond
+)
+
+// A driver owns its connections: nothing of them is locked, and once a load runs nothing is allocated.
+type driver struct {
+	load     *load
+	conns    []*conn
+	starters []*conn // those that begin scripts when told: by the timetable, or by a worker that is done
+	starter  int     // whose turn it is
+	arrivals arrivals
+	rec      recorder
+	epfd     int
+	buf      []byte
+	dirty    []*conn // have something to write
+	stopping bool    // begins nothing more
+	active   int     // scripts in flight, but those of workers
+	// All the time, not only while it is measured.
+	answers, jobs int64
+	put, done     int64 // jobs put and deleted
+
+	clientCPU [2]time.Duration // the thread's at the begin and the end of the window
+	told      struct {         // for the others; the padding keeps it off the driver's own cache lines
+		_             [64]byte
+		answers, jobs atomic.Int64
+		active        atomic.Int64
+		put, done     atomic.Int64
+		_             [64]byte
+	}
+}
+
+// run drives until the load is over. The window of the recorder and the timetable have been set.
+func (d *driver) run() (err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	// By default Linux lets timers be 50 µs late, which would show in the timetable.
+	slack, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
+	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	defer unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0)
+
+	if d.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("making a poller: %w", err)
+	}
+	defer unix.Close(d.epfd)
+	for i, c := range d.conns {
+		c.index = int32(i)
+		ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.index}
+		if err := unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, c.fd, &ev); err != nil {
+			return fmt.Errorf("watching a connection: %w", err)
+		}
+	}
+	d.buf = make([]byte, readSize)
+	events := make([]unix.EpollEvent, 256)
+	started, ended := false, false
+	defer func() {
+		if started && !ended {
+			d.clientCPU[1] = threadCPU()
+		}
+		d.tell()
+	}()
+
+	now := clock()
+	for _, c := range d.conns {
+		for range c.group.first {
+			if c.quota != 0 {
+				d.begin(c, now)
+			}
+		}
+	}
+	for {
+		if err := d.flush(); err != nil {
+			return err
+		}
+		now = clock()
+		if !started && now >= d.rec.from {
+			started, d.clientCPU[0] = true, threadCPU()
+		}
+		if now >= d.rec.to && !ended {
+			ended, d.clientCPU[1] = true, threadCPU()
+			d.stopping = true
+		}
+		if d.load.stop.Load() {
+			d.stopping = true
+		}
+		d.tell()
+		if d.load.quit.Load() || d.active == 0 && !d.load.waits && (d.stopping || d.exhausted()) {
+			return nil
+		}
+		n, err := d.wait(events, d.nap(now))
+		if err != nil {
+			return err
+		}
+		for _, ev := range events[:n] {
+			c := d.conns[ev.Fd]
+			if ev.Events&unix.EPOLLOUT != 0 {
+				if err := d.write(c); err != nil {
+					return err
+				}
+			}
+			if ev.Events&^unix.EPOLLOUT != 0 {
+				if err := d.read(c); err != nil {
+					return err
+				}
+				// At once, before the next connection is read: the server shall not wait for us.
+				if err := d.flush(); err != nil {
+					return err
+				}
+			}
+		}
+		d.pace(clock())
+	}
+}
+
+// tell publishes the counters.
+func (d *driver) tell() {
+	d.told.answers.Store(d.answers)
+	d.told.jobs.Store(d.jobs)
+	d.told.active.Store(int64(d.active))
+	d.told.put.Store(d.put)
+	d.told.done.Store(d.done)
+}
+
+// exhausted reports whether no connection may begin another script.
+func (d *driver) exhausted() bool {
+	for _, c := range d.conns {
+		if c.quota != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// nap returns how long to wait if nothing comes.
+func (d *driver) nap(now int64) time.Duration {
+	until := now + int64(longestWait)
+	if !d.stopping && d.room() {
+		until = min(until, d.arrivals.next)
+	}
+	for _, edge := range [...]int64{d.rec.from, d.rec.to} {
+		if edge > now {
+			until = min(until, edge)
+		}
+	}
+	return time.Duration(max(until-now, 0))
+}
+
+// wait waits for events; epoll_wait's milliseconds are too coarse for a timetable.
+func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, error) {
+	ts := unix.NsecToTimespec(int64(timeout))
+	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(d.epfd), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), uintptr(unsafe.Pointer(&ts)), 0, 0)
+	switch errno {
+	case 0:
+		return int(n), nil
+	case unix.EINTR:
+		return 0, nil
+	case unix.ENOSYS: // Linux before 5.11
+		n, err := unix.EpollWait(d.epfd, events, int(timeout/time.Millisecond))
+		if err == unix.EINTR {
+			n, err = 0, nil
+		}
+		return n, err
+	}
+	return 0, fmt.Errorf("waiting for the server: %w", errno)
+}
+
+// room reports whether a starter may begin a script, and has d.starter point to it.
+func (d *driver) room() bool {
+	for range d.starters {
+		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 {
+			return true
+		}
+		if d.starter++; d.starter == len(d.starters) {
+			d.starter = 0
+		}
+	}
+	return false
+}
+
+// pace begins what the timetable says is due.
+func (d *driver) pace(now int64) {
+	for d.arrivals.next <= now && d.arrivals.next < d.rec.to && !d.stopping && d.room() {
+		c := d.starters[d.starter]
+		if d.starter++; d.starter == len(d.starters) {
+			d.starter = 0
+		}
+		d.begin(c, d.arrivals.take())
+	}
+}
+
+// read takes what has arrived on c and serves it.
+func (d *driver) read(c *conn) error {
+	held := len(c.in)
+	buf := d.buf
+	if held > 0 {
+		buf = c.in[:cap(c.in)]
+	}
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[held])), uintptr(len(buf)-held))
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+		return nil
+	case errno != 0:
+		return d.lost(c, errno)
+	case n == 0:
+		return d.lost(c, unix.ECONNRESET)
+	}
+	in := buf[:held+int(n)]
+	if len(in) < c.want {
+		c.in = in // a long body goes on to arrive in place
+		return nil
+	}
+	now := clock()
+	var r reply
+	for {
+		n, want, err := r.cut(in)
+		if err != nil {
+			return d.failed(c, err)
+		}
+		if n == 0 {
+			c.want = want
+			break
+		}
+		if err := d.answered(c, &r, now); err != nil {
+			return err
+		}
+		in = in[n:]
+	}
+	d.keep(c, in)
+	return nil
+}
+
+// keep holds the beginning of an answer until the rest of it comes.
+func (d *driver) keep(c *conn, rest []byte) {
+	const least = 4096
+	if len(rest) == 0 {
+		c.in, c.want = c.in[:0], 0
+		return
+	}
+	if size := max(c.want, 2*len(rest), least); cap(c.in) < size {
+		c.in = append(make([]byte, 0, size), rest...)
+		return
+	}
+	c.in = c.in[:copy(c.in[:cap(c.in)], rest)]
+}
+
+// flush writes what the connections have to say.
+func (d *driver) flush() error {
+	for i := 0; i < len(d.dirty); i++ {
+		c := d.dirty[i]
+		c.due = false
+		if c.full {
+			continue
+		}
+		if err := d.write(c); err != nil {
+			return err
+		}
+	}
+	d.dirty = d.dirty[:0]
+	return nil
+}
+
+// write writes what c has to say, as far as the socket takes it.
+func (d *driver) write(c *conn) error {
+	for c.sent < len(c.out) {
+		left := c.out[c.sent:]
+		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&left[0])), uintptr(len(left)))
+		switch errno {
+		case 0:
+			c.sent += int(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			if c.sent > len(c.out)/2 {
+				c.out, c.sent = c.out[:copy(c.out, c.out[c.sent:])], 0
+			}
+			return d.await(c, true)
+		default:
+			return d.lost(c, errno)
+		}
+	}
+	c.out, c.sent = c.out[:0], 0
+	return d.await(c, false)
+}
+
+// await has the poller tell when c can be written to, or no longer.
+func (d *driver) await(c *conn, full bool) error {
+	if c.full == full {
+		return nil
+	}
+	c.full = full
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.index}
+	if full {
+		ev.Events |= unix.EPOLLOUT
+	}
+	return unix.EpollCtl(d.epfd, unix.EPOLL_CTL_MOD, c.fd, &ev)
+}
+
+// lost is the error of a connection that the server has closed.
+func (d *driver) lost(c *conn, errno unix.Errno) error {
+	what := "nothing was asked"
+	if c.head != c.tail {
+		what = "waiting for the answer to " + fmt.Sprintf("%q", d.load.wire.sent(c.front(), c.tube))
+	}
+	return d.failed(c, closedError(errno, what))
+}
+
+func (d *driver) failed(c *conn, err error) error {
+	return fmt.Errorf("%s %d: %w", c.group.name, c.number, err)
+}
+
+var clockBase = time.Now()
+
+// clock is the client's clock, in nanoseconds. It is monotonic.
+func clock() int64 { return int64(time.Since(clockBase)) }
+
+// threadCPU is what this thread has used.
+func threadCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {
+		return 0
+	}
+	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime))
+}

@@ -1,0 +1,314 @@
+package perf
+
+// A server for tests: enough of beanstalkd, and broken in the way that a test wants.
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// flaws say what a fake does wrong with every nth job; 0 is never.
+type flaws struct {
+	lose    int // says INSERTED and forgets
+	twice   int // gives a job to two clients
+	again   int // gives a job again after it was deleted
+	damage  int // changes a byte of a body
+	cut     int // leaves the end of a body out
+	swap    int // gives the body of another job
+	sameID  int // gives an id out again
+	hangup  int // closes the connection instead of an answer
+	nonsens int // answers what no server answers
+	mute    int // does not answer any more
+
+	stall   time.Duration // everything stands still that long, once
+	stallAt int           // before that put
+}
+
+type fakeJob struct {
+	id    int
+	tube  string
+	body  []byte
+	state string // ready, reserved, buried, delayed
+	extra int    // deliveries in excess
+}
+
+// A fake serves all connections under one lock.
+type fake struct {
+	flaws
+	tb     testing.TB
+	l      net.Listener
+	mu     sync.Mutex
+	change *sync.Cond
+	jobs   map[int]*fakeJob
+	ready  map[string][]*fakeJob
+	last   int
+	puts   int
+	conns  map[net.Conn]bool
+	closed bool
+	wg     sync.WaitGroup
+}
+
+func newFake(tb testing.TB, f flaws) *fake {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s := &fake{flaws: f, tb: tb, l: l, jobs: make(map[int]*fakeJob), ready: make(map[string][]*fakeJob), conns: make(map[net.Conn]bool)}
+	s.change = sync.NewCond(&s.mu)
+	s.wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			s.mu.Lock()
+			s.conns[c] = true
+			s.mu.Unlock()
+			s.wg.Go(func() { s.serve(c) })
+		}
+	})
+	tb.Cleanup(func() {
+		l.Close()
+		s.mu.Lock()
+		s.closed = true
+		for c := range s.conns {
+			c.Close()
+		}
+		s.change.Broadcast()
+		s.mu.Unlock()
+		s.wg.Wait()
+	})
+	return s
+}
+
+func (s *fake) addr() string { return s.l.Addr().String() }
+
+// left is how many jobs there are.
+func (s *fake) left() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.jobs)
+}
+
+// every reports whether this is the nth; 0 is never.
+func every(n, i int) bool { return n > 0 && i%n == 0 }
+
+// A fakeConn is one connection's state.
+type fakeConn struct {
+	use   string
+	watch map[string]bool
+	held  map[int]*fakeJob
+	gone  bool
+}
+
+func (s *fake) serve(c net.Conn) {
+	f := &fakeConn{use: "default", watch: map[string]bool{"default": true}, held: make(map[int]*fakeJob)}
+	lines := make(chan func() string, 1<<16) // commands are read ahead, so that a hang-up is seen while a reserve waits
+	s.wg.Go(func() {
+		defer close(lines)
+		r := bufio.NewReader(c)
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				break
+			}
+			words := strings.Fields(line)
+			var body []byte
+			if words[0] == "put" {
+				size, _ := strconv.Atoi(words[4])
+				body = make([]byte, size+2)
+				if _, err := io.ReadFull(r, body); err != nil {
+					break
+				}
+				body = body[:size]
+			}
+			lines <- func() string { return s.command(f, words, body) }
+		}
+		s.mu.Lock()
+		f.gone = true
+		s.change.Broadcast()
+		s.mu.Unlock()
+	})
+	w := bufio.NewWriter(c)
+	for do := range lines {
+		answer := do()
+		if answer == "hang up" {
+			break
+		}
+		if answer != "mute" {
+			w.WriteString(answer + "\r\n")
+		}
+		if len(lines) == 0 {
+			w.Flush()
+		}
+	}
+	c.Close()
+	for range lines {
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	for _, j := range f.held {
+		s.makeReady(j)
+	}
+}
+
+func (s *fake) makeReady(j *fakeJob) {
+	if s.jobs[j.id] == j {
+		j.state = "ready"
+		s.ready[j.tube] = append(s.ready[j.tube], j)
+		s.change.Broadcast()
+	}
+}
+
+func (s *fake) command(f *fakeConn, words []string, body []byte) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := 0
+	if len(words) > 1 {
+		id, _ = strconv.Atoi(words[1])
+	}
+	j := s.jobs[id]
+	switch words[0] {
+	case "put":
+		return s.put(f, words, body)
+	case "reserve", "reserve-with-timeout":
+		return s.reserve(f, words[0] == "reserve")
+	case "delete":
+		if j == nil {
+			return "NOT_FOUND"
+		}
+		delete(f.held, id)
+		if every(s.again, id) && j.extra == 0 {
+			j.extra++
+			s.makeReady(j)
+			return "DELETED"
+		}
+		delete(s.jobs, id)
+		return "DELETED"
+	case "release", "bury", "touch":
+		if j = f.held[id]; j == nil {
+			return "NOT_FOUND"
+		}
+		switch words[0] {
+		case "touch":
+			return "TOUCHED"
+		case "bury":
+			delete(f.held, id)
+			j.state = "buried"
+			return "BURIED"
+		}
+		delete(f.held, id)
+		s.makeReady(j)
+		return "RELEASED"
+	case "kick":
+		n := 0
+		for _, j := range s.jobs {
+			if j.tube == f.use && (j.state == "buried" || j.state == "delayed") && n < id {
+				s.makeReady(j)
+				n++
+			}
+		}
+		return fmt.Sprintf("KICKED %d", n)
+	case "peek":
+		if j == nil {
+			return "NOT_FOUND"
+		}
+		return fmt.Sprintf("FOUND %d %d\r\n%s", id, len(j.body), j.body)
+	case "stats-job", "stats-tube", "stats", "list-tubes":
+		text := fmt.Sprintf("---\nversion: \"fake\"\ncurrent-jobs-ready: %d\n", len(s.jobs))
+		return fmt.Sprintf("OK %d\r\n%s", len(text), text)
+	case "use":
+		f.use = words[1]
+		return "USING " + f.use
+	case "list-tube-used":
+		return "USING " + f.use
+	case "watch":
+		f.watch[words[1]] = true
+		return fmt.Sprintf("WATCHING %d", len(f.watch))
+	case "ignore":
+		delete(f.watch, words[1])
+		return fmt.Sprintf("WATCHING %d", len(f.watch))
+	}
+	return "UNKNOWN_COMMAND"
+}
+
+func (s *fake) put(f *fakeConn, words []string, body []byte) string {
+	s.puts++
+	if s.puts == s.stallAt {
+		time.Sleep(s.stall) // with the lock: nobody is served
+	}
+	switch {
+	case every(s.hangup, s.puts):
+		return "hang up"
+	case every(s.nonsens, s.puts):
+		return "PARDON"
+	case every(s.mute, s.puts):
+		return "mute"
+	}
+	if !every(s.sameID, s.puts) || s.last == 0 {
+		s.last++
+	}
+	j := &fakeJob{id: s.last, tube: f.use, body: body}
+	if every(s.lose, s.puts) {
+		return fmt.Sprintf("INSERTED %d", j.id)
+	}
+	if every(s.damage, s.puts) {
+		j.body = bytes.Clone(body)
+		j.body[len(body)-1] ^= 1
+	}
+	if every(s.cut, s.puts) {
+		j.body = body[:len(body)-1]
+	}
+	if other := s.jobs[s.last-1]; every(s.swap, s.puts) && other != nil {
+		j.body, other.body = other.body, j.body
+	}
+	s.jobs[j.id] = j
+	if delay, _ := strconv.Atoi(words[2]); delay > 0 {
+		j.state = "delayed"
+		time.AfterFunc(time.Duration(delay)*time.Second, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.makeReady(j)
+		})
+	} else {
+		s.makeReady(j)
+	}
+	return fmt.Sprintf("INSERTED %d", j.id)
+}
+
+func (s *fake) reserve(f *fakeConn, wait bool) string {
+	for {
+		var best *fakeJob
+		for tube := range f.watch {
+			if r := s.ready[tube]; len(r) > 0 && (best == nil || r[0].id < best.id) {
+				best = r[0]
+			}
+		}
+		switch {
+		case best != nil:
+			s.ready[best.tube] = s.ready[best.tube][1:]
+			if every(s.twice, best.id) && best.extra == 0 {
+				best.extra++
+				s.ready[best.tube] = append([]*fakeJob{best}, s.ready[best.tube]...)
+			}
+			best.state = "reserved"
+			f.held[best.id] = best
+			return fmt.Sprintf("RESERVED %d %d\r\n%s", best.id, len(best.body), best.body)
+		case !wait:
+			return "TIMED_OUT"
+		case f.gone || s.closed:
+			return "hang up"
+		}
+		s.change.Wait()
+	}
+}

@@ -1,0 +1,205 @@
+package perf
+
+// The report as one page that needs nothing else.
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// What the page's template is given.
+type (
+	pageData struct {
+		Report  *Report
+		Machine string
+		Servers []legend
+		Summary [][]string
+		Entries []pageEntry
+	}
+	legend struct {
+		Name, Command, Version string
+		Color                  int
+	}
+	pageEntry struct {
+		*Entry
+		Describe     string
+		Head         []string
+		Rows         [][]string
+		Plots        []pagePlot
+		Loads, Notes []string
+	}
+	pagePlot struct {
+		Title, Note string
+		SVG         template.HTML
+	}
+)
+
+// WriteHTML writes a page with tables and plots, which refers to nothing outside of itself.
+func (r *Report) WriteHTML(w io.Writer) error {
+	p := pageData{Report: r, Machine: r.describeMachine()}
+	for i, s := range r.Servers {
+		p.Servers = append(p.Servers, legend{s.Name, strings.Join(s.Command, " "), s.Version, i % colors})
+	}
+	p.Summary = r.summary()
+	for i := range r.Entries {
+		p.Entries = append(p.Entries, r.pageEntry(&r.Entries[i]))
+	}
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("writing the page: %w", err)
+	}
+	return nil
+}
+
+// summary is a table of the ratios that matter most, one scenario a row. It is empty when there is nothing to compare.
+func (r *Report) summary() (table [][]string) {
+	if r.Baseline == "" {
+		return nil
+	}
+	figures := []string{figureThroughput, figureCPU, figureMemory}
+	head := []string{"scenario"}
+	for _, s := range r.Servers {
+		if s.Name != r.Baseline {
+			for _, f := range figures {
+				head = append(head, s.Name+": "+f)
+			}
+		}
+	}
+	table = append(table, head)
+	for i := range r.Entries {
+		rows := r.Rows(&r.Entries[i])
+		line := []string{r.Entries[i].Scenario}
+		for s := range r.Servers {
+			if r.Servers[s].Name == r.Baseline {
+				continue
+			}
+			for _, f := range figures {
+				// A scenario with several loads is told by its last: that is the one under the burden.
+				at := -1
+				for j := range rows {
+					if rows[j].Name == f {
+						at = j
+					}
+				}
+				if at < 0 || rows[at].Ratios[s].N == 0 {
+					line = append(line, "–")
+				} else {
+					line = append(line, fmt.Sprintf("%.2f ×", rows[at].Ratios[s].Median))
+				}
+			}
+		}
+		table = append(table, line)
+	}
+	return table
+}
+
+func (r *Report) pageEntry(e *Entry) pageEntry {
+	p := pageEntry{Entry: e, Describe: e.Config.Describe(), Head: r.header(), Notes: e.Notes(len(r.Servers) > 1)}
+	rows := r.Rows(e)
+	load := ""
+	for _, row := range rows {
+		if row.Load != load {
+			load = row.Load
+			p.Rows = append(p.Rows, []string{load})
+		}
+		p.Rows = append(p.Rows, r.cells(&row))
+	}
+	p.Loads = loadNames(e)
+	plot := func(title, note, svg string) {
+		if svg != "" {
+			p.Plots = append(p.Plots, pagePlot{title, note, template.HTML(svg)})
+		}
+	}
+	plot("Throughput", "jobs/s, more is better; a dot is a round", plotBars("throughput", r.bars(e, rows, figureJobs)))
+	plot("CPU per operation", "µs of the server, less is better", plotBars("CPU per operation", r.bars(e, rows, figureCPU)))
+	percentiles, series, name := r.curves(e)
+	plot("Latency: "+name, "medians of the rounds, less is better; both axes are logarithmic", plotPercentiles(percentiles))
+	plot("Throughput over time", "operations/s, all rounds", plotSeries(series))
+	return p
+}
+
+// bars collects a figure of all servers and loads.
+func (r *Report) bars(e *Entry, rows []Row, figure string) (bars []bar) {
+	for _, row := range rows {
+		if row.Name != figure {
+			continue
+		}
+		for s, v := range row.Values {
+			if v.N == 0 {
+				continue
+			}
+			b := bar{name: strings.TrimSpace(r.Servers[s].Name + " " + row.Load), color: s, spread: v}
+			for i := range e.Results {
+				for _, f := range e.Results[i].figures() {
+					if e.Results[i].Server == r.Servers[s].Name && f.Load == row.Load && f.Name == row.Name {
+						b.rounds = append(b.rounds, f.Value)
+					}
+				}
+			}
+			bars = append(bars, b)
+		}
+	}
+	return bars
+}
+
+// curves collects the most telling latency and the throughput over time, of each server and load.
+func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
+	for s := range r.Servers {
+		for _, load := range loadNames(e) {
+			var rounds [][]float64
+			for i := range e.Results {
+				res := &e.Results[i]
+				for j := range res.Loads {
+					l := &res.Loads[j]
+					if res.Server != r.Servers[s].Name || l.Name != load {
+						continue
+					}
+					label := strings.TrimSpace(res.Server + " " + load)
+					c := curve{name: fmt.Sprintf("%s, round %d", label, res.Round), color: s, dash: slices.Index(loadNames(e), load)}
+					for _, at := range l.Series {
+						if at.At >= 0 {
+							c.points = append(c.points, [2]float64{at.At, at.Answers})
+						}
+					}
+					series = append(series, c)
+					if t := l.main(); t != nil {
+						name = t.Name
+						rounds = append(rounds, t.Values)
+					}
+				}
+			}
+			if len(rounds) == 0 {
+				continue
+			}
+			c := curve{name: strings.TrimSpace(r.Servers[s].Name + " " + load), color: s, dash: slices.Index(loadNames(e), load)}
+			for q := range Quantiles {
+				var at []float64
+				for _, values := range rounds {
+					at = append(at, values[q])
+				}
+				c.points = append(c.points, [2]float64{1 / (1 - Quantiles[q]), spreadOf(at).Median})
+			}
+			percentiles = append(percentiles, c)
+		}
+	}
+	return percentiles, series, name
+}
+
+func loadNames(e *Entry) (names []string) {
+	for i := range e.Results {
+		for _, l := range e.Results[i].Loads {
+			if !slices.Contains(names, l.Name) {
+				names = append(names, l.Name)
+			}
+		}
+	}
+	return names
+}

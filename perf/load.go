@@ -1,0 +1,263 @@
+package perf
+
+// A load: groups of connections that run scripts for a while, and what came of it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A group is connections that do the same.
+type group struct {
+	name    string // of one of its connections, in errors
+	n       int
+	depth   int   // scripts at once
+	mix     mix   // what they do
+	counted op    // a job counts when this is answered
+	quota   int64 // scripts that all of them together begin; negative is no limit
+	again   bool  // a script that ends is followed by another
+	waits   bool  // these are workers: they wait in reserve until the load is over
+	starts  bool  // scripts are begun by the timetable, or when a worker is done
+
+	use   func(i int) string   // the tube that connection i uses; nil is none
+	watch func(i int) []string // what it watches; nil is default
+
+	first int     // scripts to begin with
+	order []uint8 // in which scripts of the mix are begun
+}
+
+// A plan is a load that has not begun.
+type plan struct {
+	name     string // in the report
+	groups   []*group
+	rate     float64 // 0 is a closed loop
+	hands    bool    // latency from put to RESERVED is of interest
+	warmUp   time.Duration
+	duration time.Duration // 0: until the quotas are used up
+}
+
+// A load is a plan that is being carried out. What is not atomic does not change while drivers run.
+type load struct {
+	plan
+	cfg     *Config
+	wire    *wire
+	ledger  *ledger // nil unless everything is checked
+	conns   []*conn
+	drivers []*driver
+	waits   bool        // there are workers
+	stop    atomic.Bool // begin nothing more
+	quit    atomic.Bool // return
+}
+
+// A measurement is what came of a load.
+type measurement struct {
+	rec       recorder
+	elapsed   time.Duration // that was measured
+	clientCPU time.Duration
+	server    procUsage // within what was measured
+	series    []Sample
+	silent    string // what was not answered at the end, if something
+	cut       bool   // the load was ended before its time
+}
+
+// ringSize returns a power of two that is larger than n.
+func ringSize(n int) int {
+	size := 2
+	for size <= n {
+		size *= 2
+	}
+	return size
+}
+
+// connect makes the connections and deals them out to the drivers.
+func (l *load) connect(ctx context.Context, addr string) error {
+	for range l.cfg.Threads {
+		l.drivers = append(l.drivers, &driver{load: l})
+	}
+	lines := len(l.wire.puts)
+	for _, g := range l.groups {
+		g.order = shuffled(g.mix)
+		g.first = g.depth
+		if g.starts && l.rate > 0 {
+			g.first = 0
+		}
+		l.waits = l.waits || g.waits
+		for i := range g.n {
+			number := len(l.conns)
+			d := l.drivers[i%len(l.drivers)]
+			c := &conn{number: int32(number), group: g, driver: d, ring: make([]pending, ringSize(g.depth)), quota: -1}
+			c.line = number * 997 % lines
+			c.turn = number * 37 % len(g.order)
+			if g.quota >= 0 {
+				c.quota = g.quota/int64(g.n) + btoi(int64(i) < g.quota%int64(g.n))
+			}
+			if err := c.connect(ctx, addr, i); err != nil {
+				return fmt.Errorf("%s %d: %w", g.name, number, err)
+			}
+			l.conns = append(l.conns, c)
+			d.conns = append(d.conns, c)
+			if g.starts {
+				d.starters = append(d.starters, c)
+			}
+		}
+	}
+	return nil
+}
+
+func (c *conn) connect(ctx context.Context, addr string, i int) error {
+	t, err := dialText(ctx, addr)
+	if err != nil {
+		return err
+	}
+	var watch []string
+	if c.group.use != nil {
+		c.tube = c.group.use(i)
+	}
+	if c.group.watch != nil {
+		watch = c.group.watch(i)
+	}
+	if err := t.subscribe(c.tube, watch); err != nil {
+		t.Close()
+		return err
+	}
+	c.file, c.fd, err = t.raw()
+	return err
+}
+
+// quota is how many jobs all groups may do, or 0 if one has no limit.
+func (l *load) quota() (sum int64) {
+	for _, g := range l.groups {
+		if g.quota < 0 {
+			return 0
+		}
+		sum += g.quota
+	}
+	return sum
+}
+
+func (l *load) close() {
+	for _, c := range l.conns {
+		if c.file != nil {
+			c.file.Close()
+		}
+	}
+}
+
+// shuffled lays out a mix in thousandths, so that its scripts are well mixed.
+func shuffled(m mix) (order []uint8) {
+	if len(m) == 1 {
+		return []uint8{0}
+	}
+	for i, s := range m {
+		for range s.share {
+			order = append(order, uint8(i))
+		}
+	}
+	r := rand.New(rand.NewPCG(5, 7))
+	r.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return order
+}
+
+// run carries the plan out. A load that ctx ends is no error: what was measured until then is returned.
+func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*measurement, error) {
+	defer l.close()
+	if err := l.connect(ctx, target.Addr); err != nil {
+		return nil, err
+	}
+	begin := clock()
+	from, to := begin+int64(l.warmUp), int64(math.MaxInt64)
+	if l.duration > 0 {
+		to = from + int64(l.duration)
+	}
+	ended := make(chan struct{})
+	errs := make([]error, len(l.drivers))
+	var wg sync.WaitGroup
+	for i, d := range l.drivers {
+		d.rec.from, d.rec.to = from, to
+		d.arrivals = newArrivals(begin, l.rate, l.cfg.Poisson, i, len(l.drivers))
+		wg.Go(func() {
+			defer func() { // one that fails ends all
+				if errs[i] != nil {
+					l.quit.Store(true)
+				}
+			}()
+			errs[i] = d.run()
+		})
+	}
+	go func() { wg.Wait(); close(ended) }()
+
+	o := observer{load: l, target: target, watch: watch, from: from, to: to}
+	o.observe(ctx, ended)
+	l.quit.Store(true)
+	<-ended
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	m := &o.m
+	for _, d := range l.drivers {
+		if !d.exhausted() {
+			d.missed(o.end)
+		}
+		m.rec.merge(&d.rec)
+		m.clientCPU += d.clientCPU[1] - d.clientCPU[0]
+	}
+	m.elapsed = time.Duration(o.end - from)
+	if o.end < to && !m.cut && m.rec.last > 0 {
+		m.elapsed = time.Duration(m.rec.last - from) // not until it was noticed that the quotas are used up
+	}
+	return m, nil
+}
+
+// missed records the arrivals of the timetable that were due before the end and could not be sent: each took at least until
+// then.
+func (d *driver) missed(end int64) {
+	if d.arrivals.interval == 0 || len(d.starters) == 0 {
+		return
+	}
+	d.rec.to = end
+	first := d.starters[0].group
+	for d.arrivals.next < end {
+		due := d.arrivals.take()
+		if due >= d.rec.from {
+			d.rec.late++
+		}
+		d.rec.latency(int(first.mix[0].script[0]), due, end)
+		if len(first.mix[0].script) > 1 {
+			d.rec.latency(wholeScript, due, end)
+		}
+		if d.load.hands {
+			d.rec.latency(handoff, due, end)
+		}
+	}
+}
+
+// silent describes a command that has no answer yet, of a connection that does not wait for jobs of others.
+func (l *load) silent() string {
+	n, example := 0, ""
+	for _, c := range l.conns {
+		if c.group.waits || c.head == c.tail {
+			continue
+		}
+		n += int(c.tail - c.head)
+		if example == "" {
+			example = fmt.Sprintf("%s %d sent %q", c.group.name, c.number, l.wire.sent(c.front(), c.tube))
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d commands had no answer %v after the load; %s", n, l.cfg.Grace, example)
+}
+
+func btoi(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

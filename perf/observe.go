@@ -1,0 +1,168 @@
+package perf
+
+// What goes on beside the drivers: reading the server's usage at the right moments, the progress, and the end.
+
+import (
+	"context"
+	"time"
+)
+
+// A Sample is a point of the throughput over time.
+type Sample struct {
+	At      float64 `json:"at"`      // seconds from the begin of what is measured; less than 0 in the warm-up
+	Answers float64 `json:"answers"` // a second
+	Jobs    float64 `json:"jobs"`    // a second
+}
+
+const (
+	glance      = 5 * time.Millisecond // how often it is looked whether a load is over
+	sampleEvery = 100 * time.Millisecond
+	mostSamples = 600
+)
+
+// A stage is where a load is.
+type stage struct {
+	elapsed, total time.Duration // of what is measured; total is 0 if it is not known
+	warming        bool
+	answers        float64 // a second, lately
+	jobs, quota    int64   // quota is 0 if there is none
+	jobRate        float64 // a second, lately
+}
+
+// left returns how long a load will still take, if that can be told.
+func (s *stage) left() (time.Duration, bool) {
+	left, known := time.Duration(0), false
+	if s.total > 0 {
+		left, known = s.total-s.elapsed, true
+	}
+	if s.quota > 0 && s.jobRate > 0 {
+		byJobs := time.Duration(float64(s.quota-s.jobs) / s.jobRate * float64(time.Second))
+		if !known || byJobs < left {
+			left, known = byJobs, true
+		}
+	}
+	return max(left, 0), known
+}
+
+// An observer watches a load from the side and never touches a driver's state.
+type observer struct {
+	load     *load
+	target   *Target
+	watch    func(stage)
+	from, to int64
+	end      int64 // of what was measured
+	m        measurement
+	before   procUsage
+
+	sampled       int64
+	answers, jobs int64
+	every         time.Duration
+}
+
+// observe returns when the drivers have ended, or shall.
+func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
+	o.every = sampleEvery
+	if o.load.duration > 0 {
+		o.every = max(o.every, o.load.duration/mostSamples)
+	}
+	o.sampled = clock()
+	sleep := time.NewTicker(glance)
+	defer sleep.Stop()
+	measuring := false
+	for {
+		now := clock()
+		if !measuring && now >= o.from {
+			measuring, o.before = true, o.target.usage()
+		}
+		if now >= o.to {
+			break
+		}
+		o.sample(now)
+		select {
+		case <-ended:
+			o.finish(measuring)
+			return
+		case <-ctx.Done():
+			o.load.stop.Store(true)
+			o.m.cut = true
+			o.finish(measuring)
+			o.settle(ended, time.Second)
+			return
+		case <-sleep.C:
+		}
+	}
+	o.finish(measuring)
+	_, delay := o.load.cfg.Delay.Bounds()
+	o.settle(ended, o.load.cfg.Grace+time.Duration(delay)*time.Second)
+}
+
+// finish ends what is measured.
+func (o *observer) finish(measuring bool) {
+	o.end = min(clock(), o.to)
+	if measuring {
+		o.m.server = o.target.usage().since(o.before)
+	} else {
+		o.end = o.from
+	}
+}
+
+// settle waits until everything has been answered, at most for patience.
+func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
+	o.load.stop.Store(true)
+	give := time.NewTimer(patience)
+	defer give.Stop()
+	sleep := time.NewTicker(glance)
+	defer sleep.Stop()
+	for {
+		select {
+		case <-ended:
+			return
+		case <-give.C:
+			o.load.quit.Store(true)
+			<-ended
+			o.m.silent = o.load.silent()
+			return
+		case <-sleep.C:
+		}
+		var active, put, done int64
+		for _, d := range o.load.drivers {
+			// What is done is read first: a job that is put meanwhile must not look done.
+			done += d.told.done.Load()
+		}
+		for _, d := range o.load.drivers {
+			active += d.told.active.Load()
+			put += d.told.put.Load()
+		}
+		if o.load.waits && active == 0 && done >= put {
+			o.load.quit.Store(true)
+		}
+	}
+}
+
+// sample adds to the throughput over time, and shows the progress.
+func (o *observer) sample(now int64) {
+	since := time.Duration(now - o.sampled)
+	if since < o.every {
+		return
+	}
+	var answers, jobs int64
+	for _, d := range o.load.drivers {
+		answers += d.told.answers.Load()
+		jobs += d.told.jobs.Load()
+	}
+	s := Sample{
+		At:      float64(now-o.from) / 1e9,
+		Answers: float64(answers-o.answers) / since.Seconds(),
+		Jobs:    float64(jobs-o.jobs) / since.Seconds(),
+	}
+	o.answers, o.jobs, o.sampled = answers, jobs, now
+	if len(o.m.series) < 4*mostSamples {
+		o.m.series = append(o.m.series, s)
+	}
+	if o.watch != nil {
+		o.watch(stage{
+			elapsed: time.Duration(now - o.from), total: o.load.duration, warming: now < o.from,
+			answers: s.Answers, jobs: jobs, quota: o.load.quota(), jobRate: s.Jobs,
+		})
+	}
+}

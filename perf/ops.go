@@ -1,0 +1,80 @@
+package perf
+
+// The commands of a load, and the scripts that string them together.
+
+// An op is a command that is sent while the clock runs.
+type op uint8
+
+const (
+	opPut op = iota
+	opReserve
+	opReserveNow // reserve-with-timeout 0
+	opDelete
+	opRelease
+	opBury
+	opKick // kick 1
+	opKickJob
+	opTouch
+	opPeek
+	opStatsJob
+	opStatsTube
+	opStats
+	numOps
+)
+
+// ops tells of each command its name in reports, what it is answered, and what else is no mistake: other clients may have
+// taken what it asks for.
+var ops = [numOps]struct {
+	name  string
+	want  answer
+	other answer
+}{
+	opPut:        {"put", inserted, 0},
+	opReserve:    {"reserve", reserved, 0},
+	opReserveNow: {"reserve", reserved, timedOut},
+	opDelete:     {"delete", deleted, 0},
+	opRelease:    {"release", released, 0},
+	opBury:       {"bury", buried, 0},
+	opKick:       {"kick", kicked, 0},
+	opKickJob:    {"kick-job", kicked, notFound},
+	opTouch:      {"touch", touched, 0},
+	opPeek:       {"peek", found, notFound},
+	opStatsJob:   {"stats-job", ok, notFound},
+	opStatsTube:  {"stats-tube", ok, 0},
+	opStats:      {"stats", ok, 0},
+}
+
+// A script is what is done with one job: each command is sent when the one before it has been answered. A connection runs
+// as many scripts at once as its depth says, so that many commands are in flight on it.
+//
+// Every script reserves as often as it makes a job ready, and later. As all connections of a load that watch a tube also
+// put into it, a reserve of theirs never waits: when it arrives, more jobs have been made ready than taken. This is what
+// allows reserves to be pipelined.
+type script []op
+
+var (
+	scriptCycle   = script{opPut, opReserve, opDelete}
+	scriptProduce = script{opPut}
+	scriptDrain   = script{opReserveNow, opDelete}
+	scriptWork    = script{opReserve, opDelete} // the one that waits
+)
+
+// A mix is scripts and how often each is run, in thousandths.
+type mix []struct {
+	share int
+	script
+}
+
+// mixDay is a day in the life of a queue.
+var mixDay = mix{
+	{700, scriptCycle},
+	{70, script{opPut, opReserve, opRelease, opReserve, opDelete}},
+	{50, script{opPut, opReserve, opBury, opKick, opReserve, opDelete}},
+	{70, script{opPut, opPeek, opReserve, opDelete}},
+	{70, script{opPut, opReserve, opTouch, opDelete}},
+	{30, script{opPut, opStatsJob, opReserve, opDelete}},
+	{8, script{opStatsTube}},
+	{2, script{opStats}},
+}
+
+func always(s script) mix { return mix{{1000, s}} }

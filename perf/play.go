@@ -1,0 +1,166 @@
+package perf
+
+// What a driver does with an answer: the only place where scripts move on. All of it is on the hot path.
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// begin begins a script on c that was due at due.
+func (d *driver) begin(c *conn, due int64) {
+	g := c.group
+	p := pending{due: due, began: due, script: g.order[c.turn]}
+	if c.turn++; c.turn == len(g.order) {
+		c.turn = 0
+	}
+	if c.quota > 0 {
+		c.quota--
+	}
+	c.running++
+	if !g.waits {
+		d.active++
+	}
+	d.send(c, &p)
+}
+
+// send appends the command that p's script has next to what c is to write.
+func (d *driver) send(c *conn, p *pending) {
+	w := d.load.wire
+	p.op = c.group.mix[p.script].script[p.step]
+	if p.op == opPut {
+		d.putJob(c, p)
+	} else {
+		c.out = w.command(c.out, p.op, p.id[:p.idLen], c.tube)
+		if d.load.ledger != nil {
+			d.load.ledger.sending(p.op, p.number)
+		}
+	}
+	c.push(p)
+	if !c.due {
+		c.due = true
+		d.dirty = append(d.dirty, c)
+	}
+}
+
+// putJob appends a put and its body.
+func (d *driver) putJob(c *conn, p *pending) {
+	w := d.load.wire
+	p.line = int32(c.line)
+	if c.line++; c.line == len(w.puts) {
+		c.line = 0
+	}
+	var body []byte
+	c.out, body = w.put(c.out, int(p.line))
+	if len(body) >= headerReady {
+		stampReady(body, p.due+w.puts[p.line].delay)
+	}
+	if len(body) >= headerFrom {
+		stampFrom(body, c.number)
+	}
+	if d.load.ledger != nil {
+		p.number = d.load.ledger.next()
+		stampCheck(body, p.number)
+	}
+}
+
+// answered takes the answer to the oldest command in flight on c.
+func (d *driver) answered(c *conn, r *reply, now int64) error {
+	if c.head == c.tail {
+		return d.failed(c, fmt.Errorf("the server says %s, and nothing was asked", quote(r.line)))
+	}
+	p := *c.front() // its place may be taken by what is sent next
+	c.head++
+	spec := &ops[p.op]
+	if r.kind != spec.want && (r.kind == unexpected || r.kind != spec.other) {
+		return d.failed(c, fmt.Errorf("sent %q, got %s", d.load.wire.sent(&p, c.tube), quote(r.line)))
+	}
+	d.answers++
+	if d.rec.within(now) {
+		d.rec.answers++
+	}
+	if !c.group.waits || p.op != opReserve { // how long a worker waited for work tells nothing
+		d.rec.latency(int(p.op), p.due, now)
+	}
+
+	if ledger := d.load.ledger; ledger != nil {
+		ledger.answered(&p, r)
+	}
+	switch p.op {
+	case opPut:
+		d.put++
+		p.keepID(r.id)
+	case opReserve, opReserveNow:
+		if r.kind == timedOut {
+			c.quota = 0
+			d.end(c, &p, now)
+			return nil
+		}
+		p.keepID(r.id)
+		if len(r.body) >= headerFrom {
+			p.from = fromOf(r.body)
+			if d.load.hands {
+				d.rec.latency(handoff, readyOf(r.body), now)
+			}
+		}
+	case opDelete:
+		d.done++
+	case opPeek:
+		if r.kind == found && !bytes.Equal(r.id, p.id[:p.idLen]) {
+			return d.failed(c, fmt.Errorf("sent %q, got %s", d.load.wire.sent(&p, c.tube), quote(r.line)))
+		}
+	}
+	if p.op == c.group.counted {
+		d.jobs++
+		if d.rec.within(now) {
+			d.rec.jobs++
+			d.rec.last = now
+		}
+	}
+	if p.step++; int(p.step) < len(c.group.mix[p.script].script) {
+		p.due = now
+		d.send(c, &p)
+		return nil
+	}
+	d.end(c, &p, now)
+	return nil
+}
+
+// keepID keeps a job's id for the commands to come. Ids have at most 20 digits.
+func (p *pending) keepID(id []byte) { p.idLen = uint8(copy(p.id[:], id)) }
+
+// end ends p's script, and begins what follows from that.
+func (d *driver) end(c *conn, p *pending, now int64) {
+	g := c.group
+	c.running--
+	if g.waits { // and goes on until the load quits: others may still put
+		d.begin(c, now)
+		if d.arrivals.interval == 0 && !d.stopping {
+			d.release(p.from, now)
+		}
+		return
+	}
+	d.active--
+	if len(g.mix[p.script].script) > 1 {
+		d.rec.latency(wholeScript, p.began, now)
+	}
+	if g.again && !d.stopping && c.quota != 0 {
+		d.begin(c, now)
+	}
+}
+
+// release lets a producer put another job, since one is done: the one that put it, if it is this driver's.
+func (d *driver) release(from int32, now int64) {
+	if uint(from) < uint(len(d.load.conns)) {
+		if c := d.load.conns[from]; c.driver == d && !c.group.waits {
+			d.begin(c, now)
+			return
+		}
+	}
+	if len(d.starters) > 0 {
+		d.begin(d.starters[d.starter], now)
+		if d.starter++; d.starter == len(d.starters) {
+			d.starter = 0
+		}
+	}
+}

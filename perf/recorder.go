@@ -1,0 +1,73 @@
+package perf
+
+// What is counted and timed while a load runs.
+
+import (
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Beside the latency of each command there are these.
+const (
+	wholeScript = int(numOps) + iota // from when a job's first command was due to its last answer
+	handoff                          // from when a job was due to be ready to when a worker has it
+	numLatencies
+)
+
+// The range of what is recorded, and its resolution. Longer latencies are recorded as the longest.
+const (
+	shortestLatency = 100 * time.Nanosecond
+	longestLatency  = 10 * time.Minute
+	latencyDigits   = 3
+)
+
+func newHistogram() *hdrhistogram.Histogram {
+	return hdrhistogram.New(int64(shortestLatency), int64(longestLatency), latencyDigits)
+}
+
+// A recorder belongs to one driver. Times are nanoseconds of the client's clock.
+type recorder struct {
+	from, to int64 // what is measured
+	hist     [numLatencies]*hdrhistogram.Histogram
+
+	answers int64 // within the window
+	jobs    int64 // likewise
+	late    int64 // arrivals of an open loop that were not sent before its end
+	last    int64 // when the last job was counted
+}
+
+// latency records how long something took that was due at due. It counts where it was due in the window, whenever the answer
+// came: what is sent in the window and answered late is what must not be forgotten.
+func (r *recorder) latency(kind int, due, now int64) {
+	if due < r.from || due >= r.to {
+		return
+	}
+	h := r.hist[kind]
+	if h == nil {
+		h = newHistogram()
+		r.hist[kind] = h
+	}
+	// The value is in range, so there is no error.
+	_ = h.RecordValue(min(max(now-due, 0), int64(longestLatency)))
+}
+
+// within reports whether now is measured.
+func (r *recorder) within(now int64) bool { return now >= r.from && now < r.to }
+
+// merge adds other's figures.
+func (r *recorder) merge(other *recorder) {
+	r.answers += other.answers
+	r.jobs += other.jobs
+	r.late += other.late
+	r.last = max(r.last, other.last)
+	for i, h := range other.hist {
+		switch {
+		case h == nil:
+		case r.hist[i] == nil:
+			r.hist[i] = h
+		default:
+			r.hist[i].Merge(h)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package perf
+
+// Answers of the server, cut from what was read.
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// An answer is the kind of a reply, after its first word.
+type answer uint8
+
+const (
+	unexpected answer = iota // whatever no load is prepared for, errors among it
+	inserted
+	reserved
+	deleted
+	released
+	buried
+	kicked
+	touched
+	found
+	notFound
+	ok
+	timedOut
+)
+
+// longestLine is more than any server answers in one line.
+const longestLine = 4096
+
+// A reply is one answer. Its slices are parts of what it was cut from.
+type reply struct {
+	kind answer
+	line []byte // without its line end
+	id   []byte // of INSERTED, RESERVED and FOUND
+	body []byte // of RESERVED, FOUND and OK
+}
+
+// cut cuts the answer that begins at in[0] and returns its length with the body. If in ends before it, n is 0, and want
+// is the whole length if that is known.
+func (r *reply) cut(in []byte) (n, want int, err error) {
+	end := bytes.IndexByte(in, '\n')
+	if end < 0 {
+		if len(in) > longestLine {
+			return 0, 0, fmt.Errorf("the server answers with a line that does not end: %s", quote(in))
+		}
+		return 0, 0, nil
+	}
+	n = end + 1
+	if end > 0 && in[end-1] == '\r' {
+		end--
+	}
+	line := in[:end]
+	r.line, r.id, r.body = line, nil, nil
+	r.kind = unexpected
+	if len(line) < 2 {
+		return n, n, nil
+	}
+	// Two letters tell the answers that are expected apart; the switch then looks at all of the word.
+	switch line[0] {
+	case 'I':
+		if id, is := bytes.CutPrefix(line, wordInserted); is {
+			r.kind, r.id = inserted, id
+		}
+	case 'R':
+		if len(line) == len("RELEASED") && string(line) == "RELEASED" {
+			r.kind = released
+		} else if rest, is := bytes.CutPrefix(line, wordReserved); is {
+			return r.cutBody(reserved, in, n, rest, true)
+		}
+	case 'D':
+		if string(line) == "DELETED" {
+			r.kind = deleted
+		}
+	case 'B':
+		if string(line) == "BURIED" {
+			r.kind = buried
+		}
+	case 'T':
+		switch string(line) {
+		case "TOUCHED":
+			r.kind = touched
+		case "TIMED_OUT":
+			r.kind = timedOut
+		}
+	case 'K': // KICKED 1 of kick, KICKED of kick-job; KICKED 0 is a mistake
+		if s := string(line); s == "KICKED" || s == "KICKED 1" {
+			r.kind = kicked
+		}
+	case 'F':
+		if rest, is := bytes.CutPrefix(line, wordFound); is {
+			return r.cutBody(found, in, n, rest, true)
+		}
+	case 'O':
+		if rest, is := bytes.CutPrefix(line, wordOK); is {
+			return r.cutBody(ok, in, n, rest, false)
+		}
+	case 'N':
+		if string(line) == "NOT_FOUND" {
+			r.kind = notFound
+		}
+	}
+	return n, n, nil
+}
+
+var (
+	wordInserted = []byte("INSERTED ")
+	wordReserved = []byte("RESERVED ")
+	wordFound    = []byte("FOUND ")
+	wordOK       = []byte("OK ")
+)
+
+// cutBody goes on behind a line of n bytes with "ID BYTES" or "BYTES" at its end, which is rest.
+func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) (int, int, error) {
+	if hasID {
+		space := bytes.IndexByte(rest, ' ')
+		if space < 0 {
+			return n, n, nil
+		}
+		r.id, rest = rest[:space], rest[space+1:]
+	}
+	size, valid := decimal(rest)
+	if !valid {
+		return n, n, nil
+	}
+	want := n + size + 2
+	if len(in) < want {
+		return 0, want, nil
+	}
+	// beanstalkd answers peek from memory that it may have freed meanwhile (job_copy keeps a pointer to the first one's body),
+	// so what a FOUND has is the ledger's business, not a reason to end a load.
+	if kind != found && (in[want-2] != '\r' || in[want-1] != '\n') {
+		return 0, 0, fmt.Errorf("the body behind %q does not end with CR LF but with %q", r.line, in[want-2:want])
+	}
+	r.kind, r.body = kind, in[n:want-2]
+	return want, want, nil
+}
+
+// decimal reads a number that a body may have as its length.
+func decimal(text []byte) (n int, valid bool) {
+	if len(text) == 0 || len(text) > 10 {
+		return 0, false
+	}
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, true
+}
+
+// quote shows what came, or was sent, in an error.
+func quote(b []byte) string {
+	const most = 80
+	if len(b) > most {
+		return fmt.Sprintf("%q… (%d bytes)", b[:most], len(b))
+	}
+	return fmt.Sprintf("%q", b)
+}

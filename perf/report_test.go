@@ -1,0 +1,218 @@
+package perf
+
+// Reports: what is made of numbers.
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testReport is a comparison with a load of each kind, and something that must be escaped.
+func testReport(rounds int, servers ...string) *Report {
+	r := &Report{Began: time.Unix(1e9, 0), Machine: Machine{"CPU <1>", 2, 4 << 30, "Linux 6"}, Command: "sheafperf compare '<x>'", Rounds: rounds}
+	cfg := base.with(func(c *Config) { c.Connections = 8 })
+	one, two := Entry{Scenario: "cycle", About: "about <it>", Config: cfg}, Entry{Scenario: "backlog", About: "waiting", Config: cfg}
+	for s, name := range servers {
+		r.Servers = append(r.Servers, Target{Name: name, Command: []string{name, "-p", "{port}"}, Version: "1.<2>"})
+		for round := 1; round <= rounds; round++ {
+			load := func(name string, f float64) Load {
+				v := f * float64(100*(s+1)+round)
+				h := newHistogram()
+				for i := range 1000 {
+					h.RecordValue(int64(v*1000) + int64(i*i))
+				}
+				return Load{
+					Name: name, Seconds: 1, Answers: 10, Jobs: 5, AnswerRate: 1000 * v, JobRate: 300 * v,
+					Server:  Usage{CPU: 1, Cores: 1, CPUPerAnswer: 10 * v, CPUPerJob: 30 * v, RSS: 5 << 20, Peak: 6 << 20},
+					Client:  Usage{CPU: 1, Cores: 0.5, CPUPerAnswer: 2},
+					Latency: []Latency{latencyOf("cycle", h), latencyOf("put", h), latencyOf("bury", h)},
+					Series:  []Sample{{At: -0.1, Answers: 1}, {At: 0.1, Answers: v}, {At: 0.2, Answers: v + 1}},
+				}
+			}
+			one.Results = append(one.Results, Result{Server: name, Round: round, Loads: []Load{load("", 1)}, Notes: []string{"a <note>"}})
+			two.Results = append(two.Results, Result{
+				Server: name, Round: round, Loads: []Load{load("empty", 1), load("full", 2)},
+				Figures: []Figure{{Name: "memory of a job", Unit: "B", Value: 300}},
+			})
+		}
+	}
+	r.Entries = []Entry{one, two}
+	if len(servers) > 1 {
+		r.Baseline = servers[len(servers)-1]
+	}
+	return r
+}
+
+func TestSpread(t *testing.T) {
+	for _, tt := range []struct {
+		in   []float64
+		want Spread
+	}{
+		{nil, Spread{}},
+		{[]float64{3}, Spread{3, 3, 3, 1}},
+		{[]float64{9, 1, 4}, Spread{4, 1, 9, 3}},
+		{[]float64{9, 1, 4, 6}, Spread{5, 1, 9, 4}},
+	} {
+		if got := spreadOf(tt.in); got != tt.want {
+			t.Errorf("%v: %+v, want %+v", tt.in, got, tt.want)
+		}
+	}
+}
+
+// Ratios are of neighbours in time: the machine may have been twice as fast in the second round.
+func TestRatios(t *testing.T) {
+	r := testReport(2, "new", "old")
+	of := func(server string, round int) *Load {
+		for i := range r.Entries[0].Results {
+			if res := &r.Entries[0].Results[i]; res.Server == server && res.Round == round {
+				return &res.Loads[0]
+			}
+		}
+		return nil
+	}
+	of("new", 1).AnswerRate, of("old", 1).AnswerRate = 300, 100
+	of("new", 2).AnswerRate, of("old", 2).AnswerRate = 800, 200
+	row := r.Rows(&r.Entries[0])[0]
+	if row.Name != figureThroughput || row.Values[0] != (Spread{550, 300, 800, 2}) || row.Ratios[0] != (Spread{3.5, 3, 4, 2}) || row.Ratios[1].N != 0 {
+		t.Errorf("%+v", row)
+	}
+	// A round that failed for one of them has no ratio.
+	r.Entries[0].Results = r.Entries[0].Results[1:]
+	if row := r.Rows(&r.Entries[0])[0]; row.Values[0].N != 1 || row.Ratios[0] != (Spread{4, 4, 4, 1}) {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestTextReport(t *testing.T) {
+	contains := func(r *Report, parts ...string) {
+		t.Helper()
+		var b strings.Builder
+		if err := r.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := regexp.MustCompile(` +`).ReplaceAllString(b.String(), " ")
+		for _, part := range parts {
+			if !strings.Contains(text, part) {
+				t.Errorf("there is no %q in\n%s", part, b.String())
+			}
+		}
+	}
+	contains(testReport(1, "old"), "cycle: about <it>", "101,000 ops/s, 30,300 jobs/s", "1,010 µs of CPU an operation", "bury 1,000", " full\n",
+		"memory of a job: 300 B", "! a <note>")
+	contains(testReport(2, "new", "old"), "new / old", "throughput (ops/s) 101,500 (101,000 – 102,000)", "0.50 × (0.50 – 0.50)", "! new: a <note>")
+	contains(testReport(2, "old"), "throughput (ops/s) 101,500 (101,000 – 102,000)\n")
+	failed := testReport(1, "old")
+	failed.Interrupted = true
+	failed.Entries[0].Results[0] = Result{Server: "old", Round: 1, Error: "it broke", Interrupted: true}
+	contains(failed, "! failed: it broke", "! interrupted", "\ninterrupted\n")
+}
+
+func TestMarkdownReport(t *testing.T) {
+	var b strings.Builder
+	if err := testReport(2, "new", "old").WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	columns := 0
+	for line := range strings.Lines(b.String()) {
+		switch n := strings.Count(line, "|"); {
+		case !strings.HasPrefix(line, "|"):
+			columns = 0
+		case columns == 0:
+			columns = n
+		case n != columns:
+			t.Errorf("%d cells, the table has %d: %s", n-1, columns-1, line)
+		}
+	}
+	for _, part := range []string{"### cycle", "| throughput (ops/s) | 101,500 (101,000 – 102,000) | 201,500", "| **full** |", "- new: `new -p {port}`"} {
+		if !strings.Contains(b.String(), part) {
+			t.Errorf("there is no %q in\n%s", part, b.String())
+		}
+	}
+}
+
+func TestJSONReport(t *testing.T) {
+	want := testReport(2, "new", "old")
+	var b bytes.Buffer
+	if err := want.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got Report
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	l := got.Entries[1].Results[3].Loads[1]
+	if got.Entries[1].Config.Body.String() != "128" || l.Name != "full" || l.AnswerRate != 404_000 || len(l.Latency[0].Values) != len(Quantiles) {
+		t.Errorf("read back: %+v", l)
+	}
+}
+
+// The page is well-formed, says what it should, and needs nothing from outside.
+func TestPage(t *testing.T) {
+	for _, r := range []*Report{testReport(3, "new", "old"), testReport(1, "old"), testReport(2, "a", "b", "c", "d", "e", "f", "g"), {Rounds: 1}} {
+		var b bytes.Buffer
+		if err := r.WriteHTML(&b); err != nil {
+			t.Fatal(err)
+		}
+		page := b.String()
+		if found := regexp.MustCompile(`(?i)(src|href|url|@import|<script|<link|https?:)[=(\s]?.{0,20}`).FindString(page); found != "" {
+			t.Errorf("the page refers to %q", found)
+		}
+		for _, bad := range []string{"NaN", "Inf", "<it>", "%!", "ZgotmplZ", "<no value>"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("the page has %q in it", bad)
+			}
+		}
+		if want := 4 * len(r.Entries); strings.Count(page, "<svg") != want {
+			t.Errorf("%d plots, want %d", strings.Count(page, "<svg"), want)
+		}
+		d := xml.NewDecoder(strings.NewReader(page))
+		d.Entity = xml.HTMLEntity
+		for {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("the page is not well-formed: %v", err)
+			}
+		}
+	}
+}
+
+func TestTicks(t *testing.T) {
+	for _, tt := range []struct {
+		a    axis
+		want int // at least
+	}{
+		{axis{least: 0, most: 1e6}, 3}, {axis{least: 0, most: 3}, 3}, {axis{least: 0, most: 0.07}, 3},
+		{axis{least: 3, most: 90, log: true}, 3}, {axis{least: 20, most: 3e6, log: true}, 4}, {axis{least: 40, most: 45, log: true}, 0},
+	} {
+		ticks := tt.a.ticks()
+		if len(ticks) < tt.want || len(ticks) > 12 {
+			t.Errorf("from %g to %g: %v", tt.a.least, tt.a.most, ticks)
+		}
+		for _, v := range ticks {
+			if v < tt.a.least*0.99 || v > tt.a.most*1.01 {
+				t.Errorf("from %g to %g: %g", tt.a.least, tt.a.most, v)
+			}
+		}
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 0.01234: "0.0123", 0.5: "0.500", 1.234: "1.23", 9.999: "10.0", 99.96: "100", 1234567: "1,234,567", -1234: "-1,234"} {
+		if got := number(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0.5: "0.500 µs", 999: "999 µs", 1500: "1.50 ms", 2.5e6: "2.50 s"} {
+		if got := micros(v); got != want {
+			t.Errorf("%v is %q, want %q", v, got, want)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package perf
+
+// A session: one run of one scenario against one server.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// errCut ends a session that its context has ended; what was measured until then stands.
+var errCut = errors.New("interrupted")
+
+type session struct {
+	ctx      context.Context
+	scenario *Scenario
+	cfg      Config
+	target   *Target
+	wire     *wire
+	ledger   *ledger
+	prefix   string // of its tubes
+	result   Result
+	show     func(doing string, s stage) // the progress; may be nil
+}
+
+// runSession starts the target, runs the scenario, and stops the target. The result is worth showing also where there is an
+// error, if it has loads.
+func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *ledger, show func(string, stage)) (res Result, err error) {
+	if sc.restarts && !t.local() {
+		return res, fmt.Errorf("%s restarts the server, so it must be given with --server", sc.Name)
+	}
+	s := &session{ctx: ctx, scenario: sc, cfg: cfg, target: t, ledger: l, show: show, prefix: "sheafperf-"}
+	s.result.Server = t.Name
+	least := sc.least
+	if l != nil {
+		least = headerCheck
+	}
+	s.wire = newWire(&cfg, least)
+	if !t.local() {
+		s.prefix = fmt.Sprintf("sheafperf-%d-", os.Getpid()) // others may measure there, too
+	}
+	defer func() {
+		if err != nil {
+			t.mayDie() // the connections of a server that dies are closed before it is gone
+		}
+		if e := t.stop(); e != nil {
+			// A server that died is the reason for whatever else went wrong.
+			err = errors.Join(e, err)
+		}
+	}()
+	s.doing("starting")
+	if err := t.start(ctx, s.binlogFlags()); err != nil {
+		if ctx.Err() != nil {
+			s.result.Interrupted = true
+			return s.result, nil
+		}
+		return s.result, err
+	}
+	t.askVersion(ctx)
+	err = sc.run(s)
+	switch {
+	case l != nil:
+		err = errors.Join(err, s.settleLedger())
+	case !t.local() && (err == nil || errors.Is(err, errCut)):
+		err = errors.Join(err, s.sweep())
+	}
+	if errors.Is(err, errCut) {
+		s.result.Interrupted = true
+		err = nil
+	}
+	return s.result, err
+}
+
+// binlogFlags are beanstalkd's, for a command that says nothing of a directory.
+func (s *session) binlogFlags() []string {
+	switch {
+	case !s.scenario.binlog:
+		return nil
+	case s.cfg.Sync == "never":
+		return []string{"-b", "{dir}", "-F"}
+	}
+	return []string{"-b", "{dir}", "-f", s.cfg.Sync}
+}
+
+func (s *session) doing(what string) {
+	if s.show != nil {
+		s.show(what, stage{})
+	}
+}
+
+// tube is the name of the nth tube of the load.
+func (s *session) tube(n int) string { return fmt.Sprintf("%s%d", s.prefix, n%s.cfg.Tubes) }
+
+// note adds a remark to the report.
+func (s *session) note(format string, args ...any) {
+	s.result.Notes = append(s.result.Notes, fmt.Sprintf(format, args...))
+}
+
+// figure adds a number to the report.
+func (s *session) figure(name, unit string, value float64, more bool) {
+	s.result.Figures = append(s.result.Figures, Figure{Name: name, Unit: unit, Value: value, More: more})
+}
+
+// drive carries out a plan.
+func (s *session) drive(p plan, doing string) (*measurement, error) {
+	if s.ctx.Err() != nil {
+		return nil, errCut
+	}
+	l := &load{plan: p, cfg: &s.cfg, wire: s.wire, ledger: s.ledger}
+	var watch func(stage)
+	if s.show != nil {
+		watch = func(st stage) { s.show(doing, st) }
+	}
+	m, err := l.run(s.ctx, s.target, watch)
+	switch {
+	case err != nil && s.ctx.Err() != nil:
+		return nil, errCut // a connection that was being made
+	case err != nil:
+		return nil, err
+	case m.cut:
+		return m, errCut
+	case m.silent != "":
+		return m, errors.New(m.silent)
+	}
+	return m, nil
+}
+
+// measure carries out a plan and reports it.
+func (s *session) measure(p plan) (*Load, error) {
+	doing := p.name
+	if doing == "" {
+		doing = "measuring"
+	}
+	m, err := s.drive(p, doing)
+	if m == nil || m.rec.answers == 0 {
+		if err == nil {
+			err = fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
+		}
+		return nil, err
+	}
+	return s.report(m, &p), err
+}
+
+// clientBusy is the part of the time from which a client's thread is suspected to be the bottleneck.
+const clientBusy = 0.9
+
+// report adds what was measured to the result, with what is to be said of it.
+func (s *session) report(m *measurement, p *plan) *Load {
+	s.result.Loads = append(s.result.Loads, m.result(p, s.scenario.names))
+	l := &s.result.Loads[len(s.result.Loads)-1]
+	in := ""
+	if l.Name != "" {
+		in = l.Name + ": "
+	}
+	if busy := l.Client.Cores / float64(s.cfg.Threads); busy > clientBusy {
+		s.note("%sthe client was busy more than %.0f %% of the time, so it may be what was measured; try --threads %d", in, 100*clientBusy, 2*s.cfg.Threads)
+	}
+	if l.Late > 0 {
+		s.note("%sthe rate was not reached: %.0f %% of the jobs were still waiting to be sent at the end", in, 100*float64(l.Late)/float64(l.Late+l.Jobs))
+	}
+	return l
+}
+
+// settleMemory returns the server's memory once it stands still, or 0 if it is not known.
+func (s *session) settleMemory() int64 {
+	var last int64
+	step := min(250*time.Millisecond, s.cfg.Duration/2)
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end) && s.ctx.Err() == nil; {
+		u := s.target.usage()
+		if !u.known {
+			return 0
+		}
+		if d := u.rss - last; last > 0 && max(d, -d) < u.rss/200 {
+			return u.rss
+		}
+		last = u.rss
+		s.sleep(step)
+	}
+	return last
+}
+
+// sleep returns early when the session is cut.
+func (s *session) sleep(d time.Duration) {
+	select {
+	case <-s.ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// settleLedger empties the tubes, so that what does not come is known to be lost.
+func (s *session) settleLedger() error {
+	s.ledger.abandon()
+	end := time.Now().Add(s.cfg.Grace)
+	for {
+		if err := s.sweep(); err != nil {
+			return fmt.Errorf("emptying the tubes to see whether anything is lost: %w", err)
+		}
+		// The server may be a little late to see that connections were closed.
+		if s.ledger.missing() == 0 || time.Now().After(end) {
+			s.ledger.close()
+			return nil
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// sweep deletes what the load has left in its tubes. It also does after an interruption.
+func (s *session) sweep() error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
+	defer cancel()
+	was := s.ctx
+	s.ctx = ctx
+	defer func() { s.ctx = was }()
+	s.doing("cleaning up")
+	t, err := dialText(s.ctx, s.target.Addr)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	for i := range s.cfg.Tubes {
+		if err := t.subscribe(s.tube(i), nil); err != nil {
+			return err
+		}
+		for range 2 { // the first kick takes what is buried, the second what is delayed
+			for kicked := "KICKED 1"; kicked != "KICKED 0"; {
+				answers, err := t.expect("KICKED ", "kick 1000000")
+				if err != nil {
+					return err
+				}
+				kicked = strings.TrimSpace(answers[0])
+			}
+		}
+	}
+	_, err = s.drive(s.drain(0), "cleaning up")
+	return err
+}

@@ -1,0 +1,202 @@
+package perf
+
+// Reports for a terminal, and as Markdown.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+)
+
+// WriteJSON writes everything that was measured.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}
+
+// single reports whether each scenario was run once, so that there is nothing to compare.
+func (r *Report) single() bool { return r.Rounds == 1 && len(r.Servers) == 1 }
+
+// WriteText writes for people.
+func (r *Report) WriteText(w io.Writer) error {
+	var b strings.Builder
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s: %s\n%s\n\n", e.Scenario, e.About, indent(e.Config.Describe(), "  "))
+		if r.single() {
+			for j := range e.Results {
+				e.Results[j].text(&b)
+			}
+		} else {
+			r.table(&b, e)
+		}
+		for _, n := range e.Notes(len(r.Servers) > 1) {
+			fmt.Fprintf(&b, "  ! %s\n", strings.TrimSpace(indent(n, "    ")))
+		}
+	}
+	if r.Interrupted {
+		b.WriteString("interrupted\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text writes one run in full.
+func (r *Result) text(b *strings.Builder) {
+	for i := range r.Loads {
+		l := &r.Loads[i]
+		if l.Name != "" {
+			fmt.Fprintf(b, "  %s\n", l.Name)
+		}
+		fmt.Fprintf(b, "  %-12s %s ops/s, %s jobs/s, over %s s\n", "throughput", count(l.AnswerRate), count(l.JobRate), number(l.Seconds))
+		if l.Server.RSS > 0 {
+			fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %s µs a job, %.0f %% of a core; %s, at most %s\n", r.Server,
+				number(l.Server.CPUPerAnswer), number(l.Server.CPUPerJob), 100*l.Server.Cores, mebibytes(l.Server.RSS), mebibytes(l.Server.Peak))
+		}
+		fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %.0f %% of a core\n", "client", number(l.Client.CPUPerAnswer), 100*l.Client.Cores)
+		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintf(t, "  latency\tcount\tmean\tp50\tp90\tp99\tp99.9\tp99.99\tmax\t\n")
+		for _, t0 := range l.Latency {
+			fmt.Fprintf(t, "  %s\t%s\t", t0.Name, count(float64(t0.Count)))
+			for _, v := range []float64{t0.Mean, t0.P50, t0.P90, t0.P99, t0.P999, t0.P9999, t0.Max} {
+				fmt.Fprintf(t, "%s\t", micros(v))
+			}
+			fmt.Fprintln(t)
+		}
+		t.Flush()
+		b.WriteByte('\n')
+	}
+	for _, f := range r.Figures {
+		fmt.Fprintf(b, "  %s: %s %s\n", f.Name, number(f.Value), f.Unit)
+	}
+	if len(r.Figures) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// header names the columns of a comparison.
+func (r *Report) header() []string {
+	head := []string{""}
+	for _, s := range r.Servers {
+		head = append(head, s.Name)
+	}
+	for _, s := range r.Servers {
+		if r.Baseline != "" && s.Name != r.Baseline {
+			head = append(head, s.Name+" / "+r.Baseline)
+		}
+	}
+	return head
+}
+
+// cells fills a row of a comparison.
+func (r *Report) cells(row *Row) []string {
+	cells := []string{fmt.Sprintf("%s (%s)", row.Name, row.Unit)}
+	for _, v := range row.Values {
+		switch {
+		case v.N == 0:
+			cells = append(cells, "–")
+		case v.N == 1:
+			cells = append(cells, number(v.Median))
+		default:
+			cells = append(cells, fmt.Sprintf("%s (%s – %s)", number(v.Median), number(v.Least), number(v.Most)))
+		}
+	}
+	for s, v := range row.Ratios {
+		switch {
+		case r.Baseline == "" || r.Servers[s].Name == r.Baseline:
+		case v.N == 0:
+			cells = append(cells, "–")
+		case v.N == 1:
+			cells = append(cells, fmt.Sprintf("%.2f ×", v.Median))
+		default:
+			cells = append(cells, fmt.Sprintf("%.2f × (%.2f – %.2f)", v.Median, v.Least, v.Most))
+		}
+	}
+	return cells
+}
+
+// table writes a comparison: medians over the rounds, with the least and the most.
+func (r *Report) table(b *strings.Builder, e *Entry) {
+	rows, load := [][]string{r.header()}, ""
+	for _, row := range r.Rows(e) {
+		if row.Load != load { // a line of its own; what is of no load follows an empty one
+			load = row.Load
+			rows = append(rows, append([]string{load}, make([]string, len(rows[0])-1)...))
+		}
+		rows = append(rows, r.cells(&row))
+	}
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if i == 0 {
+				line.WriteString("  " + cell + pad)
+			} else {
+				line.WriteString("  " + pad + cell)
+			}
+		}
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
+	}
+	b.WriteByte('\n')
+}
+
+// describeMachine is a line about what the figures were measured on.
+func (r *Report) describeMachine() string {
+	m := r.Machine
+	return fmt.Sprintf("%s, %d cores, %.0f GiB, %s; %s", m.CPU, m.Cores, float64(m.Memory)/(1<<30), m.Kernel,
+		r.Began.UTC().Format("2006-01-02 15:04 MST"))
+}
+
+// WriteMarkdown writes tables that can be pasted into a document.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.", r.describeMachine())
+	if r.Rounds > 1 {
+		fmt.Fprintf(&b, " Medians of %d rounds, in brackets the least and the most.", r.Rounds)
+	}
+	b.WriteString("\n\n")
+	for _, s := range r.Servers {
+		if s.local() {
+			fmt.Fprintf(&b, "- %s: `%s`\n", s.Name, strings.Join(s.Command, " "))
+		}
+	}
+	if r.Command != "" {
+		fmt.Fprintf(&b, "- measured with `%s`\n", r.Command)
+	}
+	for i := range r.Entries {
+		e := &r.Entries[i]
+		fmt.Fprintf(&b, "\n### %s\n\n%s: %s.\n\n", e.Scenario, e.About, e.Config.Describe())
+		head := r.header()
+		fmt.Fprintf(&b, "| %s |\n|%s%s\n", strings.Join(head, " | "), " --- |", strings.Repeat(" ---: |", len(head)-1))
+		load := ""
+		for _, row := range r.Rows(e) {
+			if row.Load != load {
+				load = row.Load
+				fmt.Fprintf(&b, "| **%s** |%s\n", load, strings.Repeat(" |", len(head)-1))
+			}
+			fmt.Fprintf(&b, "| %s |\n", strings.Join(r.cells(&row), " | "))
+		}
+		for _, n := range e.Notes(len(r.Servers) > 1) {
+			fmt.Fprintf(&b, "\n- %s\n", indent(n, "  ")[2:])
+		}
+	}
+	if r.Interrupted {
+		b.WriteString("\nInterrupted.\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

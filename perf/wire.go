@@ -1,0 +1,138 @@
+package perf
+
+// Commands as bytes, made before the load so that sending one is copying it.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// samples is how many puts are prepared when sizes, priorities or delays vary; they are sent in turn.
+const samples = 4096
+
+// A wire makes commands. It is not changed after newWire, so any goroutine may use it.
+type wire struct {
+	puts    []putLine
+	payload []byte
+	release []byte // what follows the id
+	bury    []byte
+}
+
+// A putLine is a prepared put without its body.
+type putLine struct {
+	line  []byte
+	size  int
+	delay int64 // nanoseconds
+}
+
+// newWire prepares for c. Bodies have at least that many bytes, whatever c says.
+func newWire(c *Config, least int) *wire {
+	random := rand.New(rand.NewPCG(1, 2)) // the same for every server and round
+	n := 1
+	if !c.Body.IsFixed() || !c.Priority.IsFixed() || !c.Delay.IsFixed() {
+		n = samples
+	}
+	w := &wire{puts: make([]putLine, n)}
+	longest := 0
+	for i := range w.puts {
+		size := max(int(c.Body.Sample(random)), least)
+		delay := c.Delay.Sample(random)
+		w.puts[i] = putLine{
+			line:  fmt.Appendf(nil, "put %d %d %d %d\r\n", c.Priority.Sample(random), delay, c.TTR, size),
+			size:  size,
+			delay: delay * 1e9,
+		}
+		longest = max(longest, size)
+	}
+	w.payload = payload(c.Content, longest, random)
+	pri, _ := c.Priority.Bounds()
+	w.release = fmt.Appendf(nil, " %d 0\r\n", pri)
+	w.bury = fmt.Appendf(nil, " %d\r\n", pri)
+	return w
+}
+
+// payload returns size bytes of that content.
+func payload(content string, size int, random *rand.Rand) []byte {
+	p := make([]byte, 0, size+16)
+	switch content {
+	case ContentRandom:
+		for len(p) < size {
+			p = append(p, byte(random.Uint32()))
+		}
+	case ContentZero:
+		p = p[:size]
+	default: // like what many put into queues: JSON
+		for len(p) < size {
+			p = fmt.Appendf(p, `{"user":%d,"mail":"%s@example.org","at":%d},`, random.IntN(1e6), word(random), random.IntN(1e9))
+		}
+	}
+	return p[:size]
+}
+
+func word(random *rand.Rand) string {
+	var b strings.Builder
+	for range 4 + random.IntN(6) {
+		b.WriteByte('a' + byte(random.IntN(26)))
+	}
+	return b.String()
+}
+
+// put appends the put to out, and returns where its body is.
+func (w *wire) put(out []byte, line int) (with []byte, body []byte) {
+	l := &w.puts[line]
+	out = append(out, l.line...)
+	at := len(out)
+	out = append(out, w.payload[:l.size]...)
+	out = append(out, '\r', '\n')
+	return out, out[at : at+l.size]
+}
+
+// byID appends a command that has an id and tail behind it.
+func byID(out []byte, command string, id, tail []byte) []byte {
+	out = append(out, command...)
+	out = append(out, id...)
+	return append(out, tail...)
+}
+
+var crlf = []byte("\r\n")
+
+// command appends any command but put.
+func (w *wire) command(out []byte, o op, id []byte, tube string) []byte {
+	switch o {
+	case opReserve:
+		return append(out, "reserve\r\n"...)
+	case opReserveNow:
+		return append(out, "reserve-with-timeout 0\r\n"...)
+	case opDelete:
+		return byID(out, "delete ", id, crlf)
+	case opRelease:
+		return byID(out, "release ", id, w.release)
+	case opBury:
+		return byID(out, "bury ", id, w.bury)
+	case opKick:
+		return append(out, "kick 1\r\n"...)
+	case opKickJob:
+		return byID(out, "kick-job ", id, crlf)
+	case opTouch:
+		return byID(out, "touch ", id, crlf)
+	case opPeek:
+		return byID(out, "peek ", id, crlf)
+	case opStatsJob:
+		return byID(out, "stats-job ", id, crlf)
+	case opStatsTube:
+		return append(append(append(out, "stats-tube "...), tube...), crlf...)
+	case opStats:
+		return append(out, "stats\r\n"...)
+	}
+	panic("perf: no command " + strconv.Itoa(int(o)))
+}
+
+// sent shows what was sent, for errors.
+func (w *wire) sent(p *pending, tube string) string {
+	if p.op == opPut {
+		return strings.TrimSpace(string(w.puts[p.line].line))
+	}
+	return strings.TrimSpace(string(w.command(nil, p.op, p.id[:p.idLen], tube)))
+}
