@@ -5,7 +5,6 @@ package netio
 import (
 	"io"
 	"sync"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -73,7 +72,7 @@ func (c *Conn) read() (got int, drained bool, err error) {
 	room := len(c.dst) + len(free)
 	for {
 		if c.dst == nil {
-			got, err = unix.Read(c.fd, free)
+			got, err = sysRead(c.fd, free)
 		} else {
 			got, err = c.readv(free)
 		}
@@ -96,12 +95,9 @@ func (c *Conn) readv(free []byte) (int, error) {
 	c.iov[0].SetLen(len(c.dst))
 	c.iov[1].Base = &free[0]
 	c.iov[1].SetLen(len(free))
-	n, _, errno := unix.Syscall(unix.SYS_READV, uintptr(c.fd), uintptr(unsafe.Pointer(&c.iov[0])), 2)
+	n, err := sysReadv(c.fd, c.iov[:])
 	c.iov = [2]unix.Iovec{}
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
+	return n, err
 }
 
 // serve hands the session what was read, when there is something for it, and flushes its answers. It reports whether a

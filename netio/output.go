@@ -185,10 +185,10 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 	v := c.vec
 	for v.next < len(v.iov) {
 		seg := v.iov[v.next:min(len(v.iov), v.next+iovMax)]
-		n, _, errno := unix.Syscall(unix.SYS_WRITEV, fd, uintptr(unsafe.Pointer(&seg[0])), uintptr(len(seg)))
-		switch errno {
-		case 0:
-			v.advance(int(n))
+		n, err := sysWritev(int(fd), seg)
+		switch err {
+		case nil:
+			v.advance(n)
 			if v.next < len(v.iov) {
 				c.armWrite() // progress: the peer does read
 			}
@@ -196,7 +196,7 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 		case unix.EAGAIN:
 			return false
 		default:
-			c.werr = os.NewSyscallError("writev", errno)
+			c.werr = os.NewSyscallError("writev", err)
 			return true
 		}
 	}
@@ -271,7 +271,7 @@ func (v *vector) reset() {
 // write is one write(2), tried again after a signal.
 func write(fd int, p []byte) (int, error) {
 	for {
-		n, err := unix.Write(fd, p)
+		n, err := sysWrite(fd, p)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:

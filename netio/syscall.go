@@ -1,0 +1,37 @@
+//go:build !race
+
+package netio
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The calls of the hot path. None of them blocks, the sockets being as Go's
+// poller wants them, so the runtime is not told of them: what it does so that
+// other goroutines go on while a call blocks, here only has the processor taken
+// away from a call that the kernel was slow in, with a thread woken each time.
+
+func sysRead(fd int, p []byte) (int, error) {
+	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))
+}
+
+func sysWrite(fd int, p []byte) (int, error) {
+	return result(unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))
+}
+
+func sysReadv(fd int, iov []unix.Iovec) (int, error) {
+	return result(unix.RawSyscall(unix.SYS_READV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov))))
+}
+
+func sysWritev(fd int, iov []unix.Iovec) (int, error) {
+	return result(unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov))))
+}
+
+func result(n, _ uintptr, errno unix.Errno) (int, error) {
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
