@@ -19,7 +19,7 @@ func BenchmarkMailbox(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for n := 0; n < b.N; n += length {
-				m.post(chain)
+				m.hand(chain...)
 				for r := m.take(); r != nil; r = r.next {
 				}
 			}
@@ -47,7 +47,7 @@ func BenchmarkMailboxProducers(b *testing.B) {
 					chain[length-1].Last = true
 					go func() {
 						for range each {
-							m.post(chain)
+							m.hand(chain...)
 							<-back[p]
 						}
 					}()

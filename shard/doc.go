@@ -3,14 +3,22 @@
 //
 // # The actor
 //
-// A Shard is one goroutine. All of its state (tubes, jobs, heaps, deadlines,
-// and what it knows of each client) belongs to that goroutine, so none of it
-// is locked or atomic. Others reach it by posting Requests to its Mailbox and
-// nothing else:
+// A Shard is one goroutine at a time. All of its state (tubes, jobs, heaps,
+// deadlines, and what it knows of each client) belongs to the goroutine whose
+// turn it is, so none of it is locked or atomic. Others reach it by posting
+// Requests to its Mailbox and nothing else:
 //
 //	connection ──post(chain of requests)──▶ mailbox ──take(all)──▶ shard
 //	     ▲                                                           │
 //	     └────────────── one wake-up for the whole chain ◀───────────┘
+//
+// The shard has a goroutine of its own, which serves turn after turn while
+// there is anything in the mailbox, then marks the mailbox as parked and
+// sleeps. Whoever posts to a parked mailbox has thereby taken the turn. Without
+// a log it serves that turn itself, on the spot, and parks the mailbox again,
+// or wakes the shard's goroutine if more has come meanwhile; so a client that is
+// alone is answered without a goroutine being woken, and under load the shard's
+// goroutine does all the work. With a log it always wakes that goroutine.
 //
 // A Request is owned by whoever holds it: by the connection until it is
 // posted, by the shard until it is answered, by the connection again after.
@@ -51,4 +59,17 @@
 //     connection allocated; no other command on the hot path allocates.
 //   - Bodies are never changed or copied; an answer refers to the job's body
 //     even when the job is deleted before the answer has been written.
+//
+// # Many cores
+//
+// On the hot path two cores write the same cache line only in a mailbox (once a
+// chain, by who posts and by who takes), in the waiter of the client that is
+// answered, and in the counter of job ids, which every put on the machine
+// increments: ids rise in the order of the puts, as clients expect. A line
+// changes hands in 50 to 100 ns, so that counter is where a machine of 64 cores
+// with deep pipelines will first stop to scale, at 10 to 20 million puts a
+// second; one core makes about one million. Without pipelining it will not get
+// so far: each command is a wake-up then, all sockets are in the one epoll
+// instance of Go's runtime, of which one thread at a time takes what is ready,
+// and what it finds for others goes through a queue with one lock.
 package shard

@@ -89,7 +89,7 @@ func (s *Shard) expire() {
 // ring is what the timer does when it fires.
 func (s *Shard) ring() {
 	if s.ringing.CompareAndSwap(false, true) {
-		s.mailbox.post([]*Request{&s.alarm})
+		s.post([]*Request{&s.alarm})
 	}
 }
 

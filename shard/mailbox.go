@@ -2,9 +2,14 @@ package shard
 
 import "sync/atomic"
 
-// Mailbox is a lock-free queue with many producers and one consumer. Requests
-// are linked through themselves, so posting allocates nothing. The zero value
-// is not ready: use newMailbox.
+// Mailbox is a lock-free queue with many producers and, at any time, one
+// consumer. Requests are linked through themselves, so posting allocates nothing.
+// The zero value is not ready: use newMailbox.
+//
+// It also says whose turn it is to consume. The consumer that finds it empty
+// parks it and is the consumer no more; whoever posts to a parked mailbox is the
+// next, and may hand that on to the goroutine that sleeps on wake. What one
+// consumer did happens before what the next one does.
 //
 // It is a stack that the consumer takes whole and turns around. Producers only
 // push and the consumer only swaps, so the ABA problem of lock-free stacks
@@ -16,44 +21,46 @@ import "sync/atomic"
 type Mailbox struct {
 	_ [64]byte // the word below is written by every core: keep its line alone
 	// top is the request posted last, nil when there is none, or &parked when
-	// the consumer sleeps. Producers and the consumer write it, atomically.
+	// there is no consumer. Producers and the consumer write it, atomically.
 	top atomic.Pointer[Request]
 	_   [56]byte
 	// wake has room for one token, so a wake-up is never lost and never blocks.
-	// Tokens may be spurious.
+	// Only a consumer puts one in, which is the consumer no more then, so there is
+	// never one too many.
 	wake chan struct{}
 }
 
-// parked is the value of Mailbox.top that says: whoever posts now must wake
-// the consumer. It is never served.
+// parked is the value of Mailbox.top that says: whoever posts now is the
+// consumer. It is never served.
 var parked Request
 
 func newMailbox() *Mailbox { return &Mailbox{wake: make(chan struct{}, 1)} }
 
 // post hands over a chain of at least one request, to be served in slice order.
-// Any goroutine may call it. The slice itself is not kept.
-func (m *Mailbox) post(chain []*Request) {
+// Any goroutine may call it. The slice itself is not kept. It reports true if
+// the mailbox was parked: then the caller is the consumer, or pokes the one that
+// sleeps.
+func (m *Mailbox) post(chain []*Request) (idle bool) {
 	for i := len(chain) - 1; i > 0; i-- {
 		chain[i].next = chain[i-1]
 	}
 	first, last := chain[0], chain[len(chain)-1]
 	for {
 		top := m.top.Load()
-		if top == &parked {
+		idle = top == &parked
+		if idle {
 			first.next = nil
 		} else {
 			first.next = top
 		}
 		if m.top.CompareAndSwap(top, last) {
-			if top == &parked {
-				m.poke()
-			}
-			return
+			return idle
 		}
 	}
 }
 
-// poke wakes the consumer, or makes its next sleep end at once.
+// poke wakes the goroutine that sleeps on wake, or makes its next sleep end at
+// once.
 func (m *Mailbox) poke() {
 	select {
 	case m.wake <- struct{}{}:
@@ -68,9 +75,6 @@ func (m *Mailbox) take() *Request {
 		return nil // spares the other cores the loss of the line
 	}
 	top := m.top.Swap(nil)
-	if top == &parked {
-		return nil
-	}
 	var head *Request
 	for top != nil {
 		top.next, head, top = head, top, top.next
@@ -78,6 +82,6 @@ func (m *Mailbox) take() *Request {
 	return head
 }
 
-// park says that the consumer is going to sleep on wake; false means that
-// something was posted meanwhile. Only the consumer calls it.
+// park ends the caller's being the consumer; false means that something was
+// posted meanwhile, and that it goes on. Only the consumer calls it.
 func (m *Mailbox) park() bool { return m.top.CompareAndSwap(nil, &parked) }

@@ -32,6 +32,13 @@ func (m *Mailbox) next(t *testing.T, rnd *rand.Rand) *Request {
 	}
 }
 
+// hand posts a chain as a shard with a log does.
+func (m *Mailbox) hand(chain ...*Request) {
+	if m.post(chain) {
+		m.poke()
+	}
+}
+
 func maybeYield(rnd *rand.Rand) {
 	if rnd.IntN(4) == 0 {
 		runtime.Gosched()
@@ -52,7 +59,7 @@ func TestMailboxOrder(t *testing.T) {
 					chain[i] = &Request{ID: uint64(p), N: uint64(n), Tag: uint8(len(chain) - 1 - i)}
 					n++
 				}
-				m.post(chain)
+				m.hand(chain...)
 				maybeYield(rnd)
 			}
 		}()
@@ -94,7 +101,7 @@ func TestMailboxWakes(t *testing.T) {
 				r := &Request{ID: uint64(p)} // used again and again, as connections do
 				for range posts {
 					maybeYield(rnd)
-					m.post([]*Request{r})
+					m.hand(r)
 					<-taken[p]
 				}
 			})
@@ -111,33 +118,32 @@ func TestMailboxWakes(t *testing.T) {
 	}
 }
 
-// TestMailboxSpuriousToken: a token without a post does no harm.
-func TestMailboxSpuriousToken(t *testing.T) {
+// TestMailboxTurns: who posts to a parked mailbox, and nobody else, has the turn.
+func TestMailboxTurns(t *testing.T) {
 	m := newMailbox()
-	m.poke()
-	m.poke()
 	if !m.park() {
-		t.Fatal("an empty mailbox does not let its consumer sleep")
-	}
-	<-m.wake
-	if m.take() != nil {
-		t.Fatal("something is taken though nothing was posted")
+		t.Fatal("an empty mailbox is not parked")
 	}
 	a, b, c := &Request{ID: 1}, &Request{ID: 2}, &Request{ID: 3}
-	m.post([]*Request{a, b})
-	if m.park() {
-		t.Fatal("the consumer sleeps though something was posted")
+	if !m.post([]*Request{a, b}) {
+		t.Fatal("a parked mailbox is nobody's turn")
 	}
-	m.post([]*Request{c})
+	if m.park() {
+		t.Fatal("a mailbox is parked though something was posted")
+	}
+	if m.post([]*Request{c}) {
+		t.Fatal("it is two goroutines' turn")
+	}
 	if r := m.take(); r != a || a.next != b || b.next != c || c.next != nil {
 		t.Fatal("what was posted is not linked in order")
 	}
-	if !m.park() {
-		t.Fatal("a mailbox that was emptied does not let its consumer sleep")
+	if m.take() != nil {
+		t.Fatal("something is taken though nothing was posted")
 	}
-	m.post([]*Request{c})
-	<-m.wake
-	if r := m.take(); r != c || c.next != nil {
-		t.Fatal("what wakes the consumer is not what it finds")
+	if m.post([]*Request{c}) {
+		t.Fatal("an empty mailbox that is not parked is two goroutines' turn")
+	}
+	if r := m.take(); r != c || c.next != nil || !m.park() {
+		t.Fatal("what is posted to an empty mailbox is not all that is there")
 	}
 }

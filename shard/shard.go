@@ -1,7 +1,9 @@
 package shard
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -42,7 +44,7 @@ type Config struct {
 }
 
 // Shard is one actor. Post and Send may be called from any goroutine; all else
-// runs on the shard's own.
+// runs on the one goroutine whose turn it is.
 type Shard struct {
 	mailbox *Mailbox
 	cfg     Config
@@ -81,6 +83,7 @@ type Shard struct {
 	total, timeouts                          uint64
 
 	ending  bool // after EndWaits
+	ended   bool // after stop
 	waiting int  // clients that wait and have this shard count them
 	queued  int  // watches in the queues of tubes
 	served  [NumOps]uint64
@@ -120,13 +123,13 @@ func (s *Shard) Post(chain []*Request) {
 		r.Status, r.Last, r.seq = Unserved, false, w.seq
 	}
 	chain[len(chain)-1].Last = true
-	s.mailbox.post(chain)
+	s.post(chain)
 }
 
 // Send hands over a request whose answer nobody awaits.
 func (s *Shard) Send(r *Request) {
 	r.Last = false
-	s.mailbox.post([]*Request{r})
+	s.post([]*Request{r})
 }
 
 // Stop ends the shard once all that was posted before is served, and returns
@@ -139,33 +142,87 @@ func (s *Shard) Stop() {
 	<-s.stopped
 }
 
+// post posts a chain. The goroutine that finds the shard idle has its turn, in
+// place of the shard's own: waking that one, and being woken by it, costs more
+// than most commands. If more has come meanwhile, the shard's own goes on.
+//
+// With a log the answers have to be waited for anyway, and each turn costs a
+// record's write: then it is better that the shard's own goroutine comes a
+// moment later and finds more.
+func (s *Shard) post(chain []*Request) {
+	switch {
+	case !s.mailbox.post(chain):
+	case s.log != nil:
+		s.mailbox.poke()
+	default:
+		if s.turnOfAnother(); s.ended || !s.mailbox.park() {
+			s.mailbox.poke()
+		}
+	}
+}
+
+// turnOfAnother is a turn on a goroutine that is not the shard's. Whoever
+// recovers from panics there must not go on with half a shard.
+func (s *Shard) turnOfAnother() {
+	whole := false
+	defer func() {
+		if !whole {
+			crash(recover())
+		}
+	}()
+	s.turn()
+	whole = true
+}
+
+// crash ends the process, as a panic does that nobody recovers from.
+func crash(v any) {
+	stack := debug.Stack()
+	go func() { panic(fmt.Sprintf("%v in a shard\n\n%s", v, stack)) }()
+	select {}
+}
+
 // run is the life of the shard's goroutine.
 func (s *Shard) run() {
 	defer close(s.stopped)
 	defer s.timer.Stop()
 	for {
-		r := s.mailbox.take()
-		if r == nil {
-			if s.mailbox.park() {
-				<-s.mailbox.wake
-				// Whoever else is about to post may do so first: one more command in
-				// the batch costs less than one more batch.
-				runtime.Gosched()
-			}
+		for s.turn() {
+		}
+		if s.ended {
+			return
+		}
+		if !s.mailbox.park() {
 			continue
 		}
-		s.beginBatch()
-		s.expire()
-		for r != nil {
-			next := r.next // r may be the client's again once it is answered
-			if r.Op == stop {
-				s.endBatch()
-				return
-			}
-			s.serve(r)
-			r = next
+		<-s.mailbox.wake
+		if s.log != nil {
+			// Whoever else is about to post may do so first: one more command in
+			// the batch costs less than one more batch.
+			runtime.Gosched()
 		}
-		s.endBatch()
-		s.arm()
 	}
+}
+
+// turn serves what is in the mailbox, and reports whether there was anything.
+// Only one goroutine at a time may call it: see Mailbox.
+func (s *Shard) turn() bool {
+	r := s.mailbox.take()
+	if r == nil {
+		return false
+	}
+	s.beginBatch()
+	s.expire()
+	for r != nil {
+		next := r.next // r may be the client's again once it is answered
+		if r.Op == stop {
+			s.endBatch()
+			s.ended = true
+			return false
+		}
+		s.serve(r)
+		r = next
+	}
+	s.endBatch()
+	s.arm()
+	return true
 }
