@@ -213,7 +213,7 @@ func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
 	before := heap()
 	for i := range n {
 		c := h.dial()
-		switch i % 3 {
+		switch i % 4 {
 		case 0:
 			c.send("hello\n")
 			c.want("hello")
@@ -223,6 +223,10 @@ func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
 		case 2:
 			c.send("park\n")
 			h.blocked()
+		case 3: // a read that fills the buffer, so that there has to be another
+			line := strings.Repeat("x", ReadSize/4-1)
+			c.send("%s", strings.Repeat(line+"\n", 4))
+			c.want(line, line, line, line)
 		}
 		c.r = nil
 	}

@@ -28,7 +28,8 @@ func ioCounts(t *testing.T) (reads, writes int) {
 	return reads, writes
 }
 
-// blockingClient connects with a socket that Go's poller does not know: one read and one write a request, exactly.
+// blockingClient connects with a socket that Go's poller does not know: one
+// read and one write a request, exactly.
 func blockingClient(t testing.TB, h *harness) (fd int) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -73,7 +74,8 @@ func TestSystemCallsPerRequest(t *testing.T) {
 			ask(t, fd, []byte("hello\n"), buf)
 		}
 		r1, w1 := ioCounts(t)
-		// The client's own are in the count. The runtime wakes its poller by a pipe now and then.
+		// The client's own are in the count. The runtime wakes its poller by a
+		// pipe now and then.
 		reads, writes := r1-r0-n, w1-w0-n
 		t.Logf("%d requests: %d reads, %d writes", n, reads, writes)
 		if reads > n*5/4 || writes > n*5/4 {

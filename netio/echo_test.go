@@ -3,12 +3,15 @@ package netio
 // The protocol of the tests, and their client.
 //
 //	-> hello\n            <- hello\n
-//	-> body 3\nabc        <- abc\n             (read with ReadInto, sent with WriteBody)
+//	-> body 3\nabc        <- abc\n, read with ReadInto and sent with WriteBody
 //	-> big 100000\n       <- 100000 bytes and \n
-//	-> wait\n             <- HUNGUP\n when the client has shut down its sending side; nothing when aborted
+//	-> wait\n             <- HUNGUP\n when the client has shut down its sending
+//	                      side; nothing when aborted
 //	-> park\n             as wait, but after Conn.Idle
-//	-> hold\n             <- HELD\n when the test says so, whatever Hangup and Abort say
-//	-> panic\n            -> quit\n            (each closes the connection)
+//	-> hold\n             <- HELD\n when the test says so, whatever Hangup and
+//	                      Abort say
+//	-> panic\n            closes the connection, as does
+//	-> quit\n
 
 import (
 	"bufio"
@@ -74,7 +77,8 @@ func (b *lockedBuffer) String() string {
 	return b.b.String()
 }
 
-// newHarness starts a server on a free loopback port, or on addr. When the test ends it must shut down cleanly.
+// newHarness starts a server on a free loopback port, or on addr. When the test
+// ends it must shut down cleanly.
 func newHarness(t testing.TB, config Config, addr ...string) *harness {
 	t.Helper()
 	h := &harness{t: t, waiting: make(chan *echo, 100), release: make(chan struct{}, 100)}
@@ -246,7 +250,8 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 	}
 }
 
-// A client is a connection to the server. Whatever goes wrong fails the test, and nothing hangs.
+// A client is a connection to the server. Whatever goes wrong fails the test,
+// and nothing hangs.
 type client struct {
 	t testing.TB
 	net.Conn

@@ -58,7 +58,8 @@ func TestDataAndFinTogether(t *testing.T) {
 	}
 }
 
-// The same, made sure: the FIN is there before the server reads for the first time.
+// The same, made sure: the FIN is there before the server reads for the first
+// time.
 func TestFinBeforeTheFirstRead(t *testing.T) {
 	gate := make(chan struct{})
 	var h *harness
@@ -117,7 +118,8 @@ func TestReset(t *testing.T) {
 	eventually(t, "all gone", func() bool { return h.created.Load() == 6 && h.s.Connections() == 0 })
 }
 
-// The watcher: a nested epoll instance under Go's poller reports a hang-up, and not ordinary input.
+// The watcher: a nested epoll instance under Go's poller reports a hang-up, and
+// not ordinary input.
 func TestWatcher(t *testing.T) {
 	w, err := newHangups()
 	if err != nil {

@@ -1,7 +1,8 @@
 package netio
 
-// What Idle promises beyond the hang-ups of hangup_test.go: a wait ends when its peer cannot be written to, and keeps no
-// memory of what was read before it.
+// What Idle promises beyond the hang-ups of hangup_test.go: a wait ends when
+// its peer cannot be written to, and keeps no memory of what was read before
+// it.
 
 import (
 	"bytes"
@@ -12,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A peer that neither reads nor goes away: no hang-up ever comes, and the write that failed has to end the wait.
+// A peer that neither reads nor goes away: no hang-up ever comes, and the write
+// that failed has to end the wait.
 func TestIdleBehindAPeerThatDoesNotRead(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
@@ -22,7 +24,7 @@ func TestIdleBehindAPeerThatDoesNotRead(t *testing.T) {
 		{"before Idle", DefaultMaxOutput},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHarness(t, Config{IdleTimeout: 50 * time.Millisecond, MaxOutput: tt.maxOutput}, "unix:"+t.TempDir()+"/sock")
+			h := newHarness(t, Config{IdleTimeout: 250 * time.Millisecond, MaxOutput: tt.maxOutput}, "unix:"+t.TempDir()+"/sock")
 			c := h.dial()
 			c.send("big %d\npark\n", len(bigBody)) // far more than a Unix socket takes
 			h.blocked()
@@ -34,7 +36,8 @@ func TestIdleBehindAPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A napper takes whole lines: at the first, which is waited for, it calls Idle and waits until it is woken.
+// A napper takes whole lines: at the first, which is waited for, it calls Idle
+// and waits until it is woken.
 type napper struct {
 	c       *Conn
 	wake    chan struct{} // closed by the test
@@ -59,7 +62,8 @@ func (*napper) Hangup() {}
 func (*napper) Abort()  {}
 func (*napper) Close()  {}
 
-// What follows a wait was copied out of the read buffer. Once all but the end of it is consumed, only the end is kept.
+// What follows a wait was copied out of the read buffer. Once all but the end
+// of it is consumed, only the end is kept.
 func TestIdleKeepsNoMoreThanWhatIsLeft(t *testing.T) {
 	const n = 100
 	wake, napping := make(chan struct{}), make(chan struct{}, n)

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ func TestMaxConnections(t *testing.T) {
 	c.want("in")
 }
 
-// A client that never reads is stopped being read, and costs a bounded amount of memory.
+// A client that never reads is stopped being read, and costs a bounded amount
+// of memory.
 func TestClientThatNeverReads(t *testing.T) {
 	h := newHarness(t, Config{})
 	other := h.dial()
@@ -95,33 +97,36 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	const idle = 50 * time.Millisecond
+	const idle = 500 * time.Millisecond // a slow machine has to say hello within it
 	h := newHarness(t, Config{IdleTimeout: idle})
+	start := time.Now()
+	var clients []*client
 	for _, request := range []string{"", "hello\n", "torn", "body 10\nabc"} {
-		start := time.Now()
 		c := h.dial()
 		c.send("%s", request)
-		if request == "hello\n" {
-			c.want("hello")
-		}
+		clients = append(clients, c)
+	}
+	clients[1].want("hello")
+	for i, c := range clients {
 		c.wantClosed()
 		if d := time.Since(start); d < idle {
-			t.Errorf("%q: closed after %v", request, d)
+			t.Errorf("connection %d: closed after %v", i, d)
 		}
 	}
 	eventually(t, "the log", func() bool { return strings.Count(h.log.String(), errIdle.Error()) == 4 })
 }
 
-// Neither a client that does something, nor one that waits in its session, is idle.
+// Neither a client that does something, nor one that waits in its session, is
+// idle.
 func TestIdleTimeoutSparesTheBusy(t *testing.T) {
-	const idle = 400 * time.Millisecond
+	const idle = time.Second // much longer than any pause of busy's, however slow the machine
 	h := newHarness(t, Config{IdleTimeout: idle})
 	waiting, holding, busy := h.dial(), h.dial(), h.dial()
 	waiting.send("park\n")
 	h.blocked()
 	holding.send("hold\n")
 	h.blocked()
-	for start := time.Now(); time.Since(start) < 3*idle; time.Sleep(idle / 10) {
+	for start := time.Now(); time.Since(start) < idle*3/2; time.Sleep(idle / 20) {
 		busy.send("hello\n")
 		busy.want("hello")
 	}
@@ -137,16 +142,36 @@ func TestIdleTimeoutSparesTheBusy(t *testing.T) {
 
 // A peer that does not read is idle, too.
 func TestIdleTimeoutOfAWrite(t *testing.T) {
-	h := newHarness(t, Config{IdleTimeout: 50 * time.Millisecond})
+	h := newHarness(t, Config{IdleTimeout: 250 * time.Millisecond})
 	c := h.dial()
 	c.send("%s", strings.Repeat("big 1000000\n", 100))
 	eventually(t, "closed", func() bool { return h.created.Load() == 1 && h.s.Connections() == 0 })
+	if h.written.Load() == 0 {
+		t.Error("closed before there was anything to write")
+	}
 }
 
-// The server runs out of descriptors in a process of its own, which is this test binary again.
+// Nor is one that reads slowly, however long a single write takes it.
+func TestIdleTimeoutSparesASlowReader(t *testing.T) {
+	const idle = time.Second
+	h := newHarness(t, Config{IdleTimeout: idle, MaxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
+	c := h.dial()
+	const answers = 30
+	c.send("%s", strings.Repeat(fmt.Sprintf("big %d\n", len(bigBody)), answers))
+	for i := range answers {
+		time.Sleep(idle / 20)
+		if _, err := io.CopyN(io.Discard, c.r, int64(len(bigBody)+1)); err != nil {
+			t.Fatalf("answer %d: %v", i+1, err)
+		}
+	}
+}
+
+// The server runs out of descriptors in a process of its own, which is this
+// test binary again.
 func TestOutOfDescriptors(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "NETIO_EMFILE_CHILD=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var log lockedBuffer
 	cmd.Stderr = &log
 	stdin, err := cmd.StdinPipe()
@@ -160,7 +185,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer cmd.Process.Kill() // does nothing after Wait
+	defer cmd.Wait()         // fails if it is called twice, and does nothing
+	defer cmd.Process.Kill() // nor does this after it
 	addr, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		t.Fatal(err, log.String())
@@ -193,7 +219,8 @@ func TestOutOfDescriptors(t *testing.T) {
 		}
 		eventually(t, "over", func() bool { return strings.Count(log.String(), "accepting connections again") >= episode })
 	}
-	// A slot that frees up lets one in and starts another episode, so there may be some more than two.
+	// A slot that frees up lets one in and starts another episode, so there may
+	// be some more than two.
 	if n := strings.Count(log.String(), "cannot accept"); n > 100 {
 		t.Errorf("%d log lines:\n%s", n, log.String())
 	}

@@ -2,5 +2,6 @@
 
 package netio
 
-// With the race detector sync.Pool drops what it is given now and then, so allocations cannot be counted.
+// With the race detector sync.Pool drops what it is given now and then, so
+// allocations cannot be counted.
 const raceDetector = true

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// beginShutdown calls Shutdown on a goroutine and returns when the server is stopping.
+// beginShutdown calls Shutdown on a goroutine and returns when the server is
+// stopping.
 func (h *harness) beginShutdown(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- h.s.Shutdown(ctx) }()
@@ -16,10 +17,16 @@ func (h *harness) beginShutdown(ctx context.Context) <-chan error {
 	return done
 }
 
+// wantNil waits for a Shutdown that has to end by itself.
 func wantNil(t *testing.T, done <-chan error) {
 	t.Helper()
-	if err := <-done; err != nil {
-		t.Error("Shutdown: ", err)
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error("Shutdown: ", err)
+		}
+	case <-time.After(patience):
+		t.Error("Shutdown does not end")
 	}
 }
 
@@ -111,8 +118,8 @@ func TestShutdownAbortsWaits(t *testing.T) {
 	}
 }
 
-// When the context ends, what is left is closed by force: torn commands, unfinished bodies, writes to a peer that does
-// not read.
+// When the context ends, what is left is closed by force: torn commands,
+// unfinished bodies, writes to a peer that does not read.
 func TestShutdownByForce(t *testing.T) {
 	h := newHarness(t, Config{})
 	torn, body, deaf := h.dial(), h.dial(), h.dial()
@@ -137,7 +144,8 @@ func TestShutdownByForce(t *testing.T) {
 	eventually(t, "gone", func() bool { return h.s.Connections() == 0 })
 }
 
-// A session that ignores Abort does not hold up Shutdown, and its peer sees the end.
+// A session that ignores Abort does not hold up Shutdown, and its peer sees the
+// end.
 func TestShutdownOfAStuckSession(t *testing.T) {
 	h := newHarness(t, Config{})
 	c := h.dial()

@@ -8,10 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls of the hot path. None of them blocks, the sockets being as Go's
-// poller wants them, so the runtime is not told of them: what it does so that
-// other goroutines go on while a call blocks, here only has the processor taken
-// away from a call that the kernel was slow in, with a thread woken each time.
+// The calls of the hot path. None of them blocks: whatever the listener is, Go
+// accepts connections that do not, since its poller wants them so. Hence the
+// runtime is not told of them: what it does so that other goroutines go on while
+// a call blocks, here only has the processor taken away from a call that the
+// kernel was slow in, with a thread woken each time.
+//
+// The price: a call that copies some MB of a large body keeps its processor
+// meanwhile, and a garbage collector that wants to stop the world waits for it.
 
 func sysRead(fd int, p []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))

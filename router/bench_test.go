@@ -320,20 +320,18 @@ func TestNoAllocations(t *testing.T) {
 			putOne(m, 1)
 			finish(t, m, nil)
 		}
-		measure("reserve over tubes, release", func() {
-			id := reserve(m, 0)
-			q := m.New(shard.Release)
-			q.ID, q.Pri = id, 1
-			m.Queue(q)
-			finish(t, m, nil)
-		})
-		measure("reserve over tubes willing to wait, release", func() {
-			id := reserve(m, 1e9)
-			q := m.New(shard.Release)
-			q.ID, q.Pri = id, 1
-			m.Queue(q)
-			finish(t, m, nil)
-		})
+		for name, timeout := range map[string]int64{
+			"reserve over tubes, release":                 0,
+			"reserve over tubes willing to wait, release": 1e9,
+		} {
+			measure(name, func() {
+				id := reserve(m, timeout)
+				q := m.New(shard.Release)
+				q.ID, q.Pri = id, 1
+				m.Queue(q)
+				finish(t, m, nil)
+			})
+		}
 
 		// Over all shards, with nothing there but what comes while it waits.
 		w := r.NewClient()

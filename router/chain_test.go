@@ -271,7 +271,8 @@ func TestReserveOverShards(t *testing.T) {
 	for _, n := range shardCounts {
 		r := newEngine(t, n)
 		a, b := newPeer(t, r), newPeer(t, r)
-		// Tubes and priorities in an order that has nothing to do with each other.
+		// Tubes and priorities in an order that has nothing to do with each
+		// other.
 		for i := range 4 * n {
 			tube := r.tubeOn(i%n, i/n)
 			a.Watch(tube)

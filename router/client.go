@@ -334,7 +334,7 @@ func (c *Client) post(s *seat, r *shard.Request) {
 }
 
 // answered blocks until all that was expected is answered, which takes no
-// longer than the shards take to serve it.
+// longer than the shards take to serve it, and their logs to have it safe.
 func (c *Client) answered() {
 	for !c.waiter.Answered() {
 		c.waiter.Sleep()

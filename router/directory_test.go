@@ -47,7 +47,8 @@ func TestDirectoryModel(t *testing.T) {
 		return id
 	}
 	for step := range 300_000 {
-		// The number of jobs goes up and down between none and a few pages full.
+		// The number of jobs goes up and down between none and a few pages
+		// full.
 		grow := step/20_000%2 == 0
 		switch n := rng.IntN(10); {
 		case n < 1:

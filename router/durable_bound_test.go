@@ -55,9 +55,10 @@ func TestDurableBound(t *testing.T) {
 					c.ask(shard.Request{Op: shard.PeekReady})
 				}
 				time.Sleep(time.Second)
-				// A shard that has just gone on in the next segment, and has not written to
-				// it, has what was set aside in both. A little more is set aside for what may
-				// become of each job, and blocks of files are not full.
+				// A shard that has just gone on in the next segment, and has
+				// not written to it, has what was set aside in both. A little
+				// more is set aside for what may become of each job, and blocks
+				// of files are not full.
 				bound := 2*bytes + 256*int64(len(live)) + int64(d.shards)*(2*d.segment+d.segment*3/2+4*4096)
 				used := d.fs.Used()
 				if most = max(most, used*100/bound); used > bound {

@@ -280,7 +280,8 @@ func (d *durRun) queue(c *durClient, cmd shard.Request) {
 func (d *durRun) serve(clients ...*durClient) {
 	d.model.issued.Store(d.model.seq)
 	late := time.AfterFunc(time.Minute, func() {
-		// Nothing takes that long but a disk on which there is no room for ever.
+		// Nothing takes that long but a disk on which there is no room for
+		// ever.
 		d.t.Errorf("-durable.seed %d: no answer comes; %d bytes are used of %d", d.seed, d.fs.Used(), d.capacity)
 		d.fs.SetCapacity(durRoom)
 	})

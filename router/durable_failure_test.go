@@ -44,9 +44,9 @@ var durFaults = []faultfs.Op{
 	faultfs.OpTruncate, faultfs.OpCreate, faultfs.OpSyncDir, faultfs.OpAllocate,
 }
 
-// TestDurableFailure: when a file cannot be written or synced, its shard says so
-// to whoever wants to change something, from then on; what it had said before is
-// there after a crash, and other shards go on.
+// TestDurableFailure: when a file cannot be written or synced, its shard says
+// so to whoever wants to change something, from then on; what it had said
+// before is there after a crash, and other shards go on.
 func TestDurableFailure(t *testing.T) {
 	hits := make(map[faultfs.Op]int)
 	durable(t, 100, func(d *durRun) {
@@ -132,8 +132,8 @@ func (d *durRun) unwellShard(f *durFault, s int, tube string) {
 	}
 	before := time.Now()
 	for i, ask := range asks {
-		// Jobs may be with a client, or not be there: it is not known how far the
-		// shard has got.
+		// Jobs may be with a client, or not be there: it is not known how far
+		// the shard has got.
 		a := c.ask(ask)
 		if a.status != shard.Failed && (a.status != shard.NotFound || i < 4) {
 			d.fatalf("%s has failed: then command %d was answered with status %d", f.what, ask.Op, a.status)

@@ -13,14 +13,15 @@ import (
 
 // TestDurableFull: when the disk is full puts are answered OutOfMemory, and
 // hardly anything else is. When there is room again, because others have made
-// some or because jobs were deleted, puts are accepted again. Whenever the power
-// fails meanwhile all that was acknowledged is there, and the server can be
-// started.
+// some or because jobs were deleted, puts are accepted again. Whenever the
+// power fails meanwhile all that was acknowledged is there, and the server can
+// be started.
 func TestDurableFull(t *testing.T) {
 	refused, changes := make(map[shard.Op]int), int64(0)
 	starts, refusedStarts := 0, 0
 	durable(t, 45, func(d *durRun) {
-		// Few changes fit into what is set aside, so that it is used up at times.
+		// Few changes fit into what is set aside, so that it is used up at
+		// times.
 		d.segment = 4096 + d.rng.Int64N(4096)
 		end := d.begin(durSyncs[d.rng.IntN(len(durSyncs))], 1+d.rng.IntN(3))
 		d.full = true
@@ -152,8 +153,8 @@ func TestDurableStuck(t *testing.T) {
 			d.fatalf("closing: %v", err)
 		}
 		for _, p := range append(d.some(points, 3), d.point("closed")) {
-			// A sector with the first piece of a block before one with the rest of it
-			// looks like damage.
+			// A sector with the first piece of a block before one with the rest
+			// of it looks like damage.
 			p.safe = p.safe && short == 0
 			d.check(p, d.outcome(p), 1+d.rng.IntN(5))
 		}

@@ -22,8 +22,8 @@ type durPoint struct {
 // makes operations fail.
 type durTrap struct {
 	run *durRun
-	// fail, if it is not nil, is the fault of the file system; take, if it is not
-	// nil, takes the points. Both are set before the engine does anything.
+	// fail, if it is not nil, is the fault of the file system; take, if it is
+	// not nil, takes the points. Both are set before the engine does anything.
 	fail faultfs.Fault
 	take func(when string)
 	// syncs has points taken before syncs only, when there is the most to lose.
@@ -39,7 +39,8 @@ type durTrap struct {
 // durMostPoints is how many are taken before somebody asks for them.
 const durMostPoints = 40
 
-// every has a point taken again and again, after as many operations as gap says.
+// every has a point taken again and again, after as many operations as gap
+// says.
 func (tr *durTrap) every(gap func() int) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

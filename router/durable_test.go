@@ -70,8 +70,8 @@ func durDraw() uint64 {
 
 // TestDurableCrash: whenever the power fails or the server is killed, what was
 // acknowledged is there, and of what was not the first changes of each shard;
-// exactly, and without a damage. So it is if that happens again during recovery,
-// or right after it, and for any number of shards.
+// exactly, and without a damage. So it is if that happens again during
+// recovery, or right after it, and for any number of shards.
 func TestDurableCrash(t *testing.T) {
 	points, recoveries := 0, 0
 	durable(t, 60, func(d *durRun) {
@@ -166,8 +166,8 @@ func (d *durRun) outcome(p *durPoint) *faultfs.FS {
 	return p.fs.Kill()
 }
 
-// recovers has engines find what a crash at p has left, the last of which is not
-// disturbed. It returns how many there were.
+// recovers has engines find what a crash at p has left, the last of which is
+// not disturbed. It returns how many there were.
 func (d *durRun) recovers(p *durPoint) (engines int) {
 	left := d.outcome(p)
 	for d.rng.IntN(3) == 0 {
@@ -178,8 +178,8 @@ func (d *durRun) recovers(p *durPoint) (engines int) {
 	return engines + 1
 }
 
-// interrupted returns what is left when the next crash comes during recovery, or
-// right after it.
+// interrupted returns what is left when the next crash comes during recovery,
+// or right after it.
 func (d *durRun) interrupted(p *durPoint, left *faultfs.FS) *faultfs.FS {
 	cfg := d.config(d.cfg.Sync)
 	cut := left.Cut(1 + d.rng.IntN(60))
@@ -201,8 +201,8 @@ func (d *durRun) interrupted(p *durPoint, left *faultfs.FS) *faultfs.FS {
 	return rest
 }
 
-// check compares what an engine finds in a file system with what was there at p,
-// and returns the last change of each shard that is there.
+// check compares what an engine finds in a file system with what was there at
+// p, and returns the last change of each shard that is there.
 func (d *durRun) check(p *durPoint, fs *faultfs.FS, shards int) (cuts []int64) {
 	s := d.find(p, fs, d.config(0), shards)
 	cuts, err := p.compare(s)
@@ -225,8 +225,8 @@ func (d *durRun) find(p *durPoint, fs binlog.FS, cfg binlog.Config, shards int) 
 	return s
 }
 
-// goOn makes the file system that of a crash at p, and the model that of what is
-// there.
+// goOn makes the file system that of a crash at p, and the model that of what
+// is there.
 func (d *durRun) goOn(p *durPoint) {
 	d.fs = d.outcome(p)
 	cuts := d.check(p, d.fs.Kill(), 1+d.rng.IntN(5))

@@ -29,13 +29,14 @@ type call struct {
 	tubes  uint64 // reserve: a bit for each tube watched
 	id     uint64
 	pri    uint32
-	// A kick of several jobs kicks one after the other, as in the reference, and
-	// each goes at once to a client that waits, though a better one may be
+	// A kick of several jobs kicks one after the other, as in the reference,
+	// and each goes at once to a client that waits, though a better one may be
 	// kicked next. So it is as many calls in the history, of which this is the
 	// part, from 1.
 	part int
 	// delayed says that a put is delayed for longer than the history lasts. All
-	// have the same delay, and a release has none, so delayed jobs are due by id.
+	// have the same delay, and a release has none, so delayed jobs are due by
+	// id.
 	delayed bool
 }
 

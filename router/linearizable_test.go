@@ -371,7 +371,8 @@ func TestCheckerHasTeeth(t *testing.T) {
 	byID := func(client int, op shard.Op, id uint64) call { return call{client: client, op: op, id: id} }
 	kick := func(client int) call { return call{client: client, op: shard.Kick, part: 1} }
 
-	// Steps follow each other, but for those with the same moment, which overlap.
+	// Steps follow each other, but for those with the same moment, which
+	// overlap.
 	type step struct {
 		at  int64
 		in  call

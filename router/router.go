@@ -36,7 +36,9 @@ type Router struct {
 	draining atomic.Bool
 
 	// What is counted here rather than on a shard is rare: commands that no
-	// shard serves, and clients. Clients write these, stats reads them.
+	// shard serves, and clients. Clients write these, stats reads them. They are
+	// not on the cache lines above, which every put reads.
+	_                             [64]byte
 	counted                       [numCommands]atomic.Uint64
 	connections, totalConnections atomic.Int64
 	producers, workers            atomic.Int64

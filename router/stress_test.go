@@ -91,7 +91,8 @@ type entry struct {
 	inserted atomic.Bool
 	deleted  atomic.Bool
 	// holder is the life that has it, 0 for none. It is set when a reserve is
-	// answered and cleared before the job is given up, so two at once are wrong.
+	// answered and cleared before the job is given up, so two at once are
+	// wrong.
 	holder atomic.Int64
 	since  atomic.Int64 // when the reserve was begun, for a short one
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,8 +213,9 @@ func TestHangup(t *testing.T) {
 						<-answer
 						hangup(p.Client)
 					}
-					// From now on: what is there is given, and else nothing waits,
-					// be it first, in the middle or after a put of its own.
+					// From now on: what is there is given, and else nothing
+					// waits, be it first, in the middle or after a put of its
+					// own.
 					p.says("reserve-with-timeout 10s", gone, 0)
 					id := scan(t, q.say("put 1 0 60 x"), "INSERTED %d")
 					p.says("reserve", sprint("RESERVED ", id, " x"), 0)
@@ -225,6 +227,31 @@ func TestHangup(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestEndWaits: who waits is answered without a job, and what becomes ready
+// after that is nobody's who has waited.
+func TestEndWaits(t *testing.T) {
+	eachWait(t, func(t *testing.T, r *Router, work []string, p, q *peer) {
+		began := time.Now()
+		answer := p.begin("reserve")
+		time.Sleep(3 * time.Second)
+		r.EndWaits()
+		p.heard(answer, began, "aborted", 3*time.Second)
+		for i, tube := range work {
+			q.session("use %s | put 1 0 60 x | stats-tube %[1]s -> USING %[1]s | INSERTED %[2]d | ready 1 reserved 0 using 1 watching 1 waiting 0", tube, i+1)
+		}
+		for i := range work {
+			p.says("reserve", sprint("RESERVED ", i+1, " x"), 0)
+			p.session("delete %d -> DELETED", i+1)
+		}
+		answer = p.begin("reserve-with-timeout 2s")
+		synctest.Wait()
+		q.say("put 1 0 60 late")
+		if got := <-answer; strings.HasPrefix(got, "RESERVED") {
+			t.Errorf("a reserve that found nothing was answered %s later", got)
+		}
+	})
 }
 
 // TestAbortOutranksHangup, whichever comes first.

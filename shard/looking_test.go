@@ -116,7 +116,7 @@ func heapIDs(h *jobHeap) []string {
 	})
 	var names []string
 	for _, e := range sorted {
-		names = append(names, jobName(e.j))
+		names = append(names, jobName(e.j.id, e.j.state, e.j.at))
 	}
 	return names
 }
@@ -124,14 +124,16 @@ func heapIDs(h *jobHeap) []string {
 func listIDs(l *jobList) []string {
 	var names []string
 	for j := l.head; j != nil; j = j.next {
-		names = append(names, jobName(j))
+		names = append(names, jobName(j.id, j.state, j.at))
 	}
 	return names
 }
 
-func jobName(j *job) string {
-	if j.state == ready || j.state == buried {
-		return fmt.Sprint(j.id)
+// jobName is a job's number, with when it is due where that counts: the field
+// keeps an old value in the other states.
+func jobName(id uint64, st state, at int64) string {
+	if st == ready || st == buried {
+		return fmt.Sprint(id)
 	}
-	return fmt.Sprintf("%d@%d", j.id, j.at)
+	return fmt.Sprintf("%d@%d", id, at)
 }

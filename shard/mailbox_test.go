@@ -118,7 +118,8 @@ func TestMailboxWakes(t *testing.T) {
 	}
 }
 
-// TestMailboxTurns: who posts to a parked mailbox, and nobody else, has the turn.
+// TestMailboxTurns: who posts to a parked mailbox, and nobody else, has the
+// turn.
 func TestMailboxTurns(t *testing.T) {
 	m := newMailbox()
 	if !m.park() {

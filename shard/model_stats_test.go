@@ -121,15 +121,10 @@ func (m *model) picture() string {
 	return b.String()
 }
 
-// ids names jobs with what is due of them.
 func ids(jobs []*modelJob) []string {
 	var names []string
 	for _, j := range jobs {
-		if j.state == ready || j.state == buried {
-			names = append(names, fmt.Sprint(j.id))
-		} else {
-			names = append(names, fmt.Sprintf("%d@%d", j.id, j.at))
-		}
+		names = append(names, jobName(j.id, j.state, j.at))
 	}
 	return names
 }

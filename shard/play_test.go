@@ -15,18 +15,18 @@ import (
 // play has people talk to an engine as a script says, and compares what is
 // answered. The lines of a script are
 //
-//	ann: put 5 0 60 hello -> INSERTED 1     a command of beanstalkd's and its answer
-//	ann: put 5 0 60 x; reserve -> …; …      several, posted as one chain
-//	bob: reserve -> ...                     the answer is still to come
-//	bob <- RESERVED 1 hello                 and there it is
-//	+1.5s                                   time passes
-//	# …                                     a remark
+//	ann: put 5 0 60 hello -> INSERTED 1   a command of beanstalkd's, its answer
+//	ann: put 5 0 60 x; reserve -> …; …    several, posted as one chain
+//	bob: reserve -> ...                   the answer is still to come
+//	bob <- RESERVED 1 hello               and there it is
+//	+1.5s                                 time passes
+//	# …                                   a remark
 //
 // Whoever is named is there from then on; on several shards the last digit of a
 // tube's name says where it lives. Beside beanstalkd's commands there are stats
 // commands that name the fields wanted, cancel (the client ends its wait), hup
-// (from now on its reserves do not wait), quit and drain. What just succeeds is
-// answered OK.
+// (from now on its reserves do not wait), quit, drain, and end-waits (the
+// server goes down). What just succeeds is answered OK.
 func play(t *testing.T, shards int, script string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -149,6 +149,10 @@ func (p *player) aside(who *role, f []string) (answer string, ok bool) {
 		delete(p.cast, who.name)
 	case "drain":
 		p.rig.draining.Store(true)
+	case "end-waits":
+		for i := range p.rig.shards {
+			who.send(i, EndWaits)
+		}
 	case "list-tubes":
 		return strings.Join(p.rig.newStranger().do(0, Request{Op: Tubes}).Names, " "), true
 	case "stats":

@@ -13,7 +13,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// Long enough that jobs, pauses and waits meet; -rapid.steps and such still decide.
+	// Long enough that jobs, pauses and waits meet; -rapid.steps and such still
+	// decide.
 	flag.Set("rapid.steps", "60")
 	flag.Set("rapid.checks", "200")
 	flag.Set("rapid.nofailfile", "true") // the seed is printed; -rapid.seed replays it

@@ -177,6 +177,30 @@ func TestReserve(t *testing.T) {
 	})
 }
 
+// TestEndWaits: at a shutdown the jobs of those who are gone first stay where
+// they are, for the next start, instead of going to those who are gone next.
+func TestEndWaits(t *testing.T) {
+	play(t, 2, `
+		ann: reserve              -> ...
+		bob: watch x1             -> OK
+		bob: ignore default       -> OK
+		bob: reserve-with-timeout 9 -> ...
+		eve: put 1 0 60 a         -> INSERTED 1
+		ann <- RESERVED 1 a
+		ann: reserve              -> ...
+		eve: end-waits            -> OK
+		ann <- aborted
+		bob <- aborted
+		eve: stats Waiting Queued -> Waiting=0 Queued=0
+		# from now on there is only what is ready, and nothing to wait for
+		bob: reserve              -> aborted
+		bob: reserve-with-timeout 0 -> TIMED_OUT
+		eve: use x1               -> OK
+		eve: put 1 0 60 b         -> INSERTED 2
+		bob: reserve; reserve     -> RESERVED 2 b; aborted
+		eve: stats Waiting Queued -> Waiting=0 Queued=0`)
+}
+
 func TestFirstComeFirstServed(t *testing.T) {
 	t.Run("in one tube", func(t *testing.T) {
 		play(t, 1, `
@@ -258,12 +282,9 @@ func TestPause(t *testing.T) {
 			bob: pause-tube default 1 -> OK
 			+999ms
 			+1ms
-			ann <- RESERVED 1 a`)
-	})
-	t.Run("of no time ends one", func(t *testing.T) {
-		play(t, 1, `
-			ann: put 5 0 9 a          -> INSERTED 1
-			ann: pause-tube default 2; reserve -> OK; ...
+			ann <- RESERVED 1 a
+			# one of no time ends it
+			ann: pause-tube default 9; release 1 5 0; reserve -> OK; OK; ...
 			bob: pause-tube default 0 -> OK
 			ann <- RESERVED 1 a`)
 	})

@@ -6,30 +6,35 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 )
+
+// idle tells whether it is nobody's turn at the first shard.
+func (g *rig) idle() bool { return g.shards[0].mailbox.top.Load() == &parked }
 
 // bomb is a directory that has the shard panic.
 type bomb struct{ counter }
 
 func (b *bomb) Enter(uint64, int) { panic("boom") }
 
-// TestPanicIsFatal: a fault in a shard ends the process, also when it happens on
-// the goroutine of a client, which recovers from its own.
+// TestPanicIsFatal: a fault in a shard ends the process, also when it happens
+// on the goroutine of a client, which recovers from its own.
 func TestPanicIsFatal(t *testing.T) {
 	if os.Getenv("SHEAF_TEST_PANIC") != "" {
 		g := newRig(1, new(bomb), 0)
 		p := g.newPerson()
-		for g.shards[0].mailbox.top.Load() != &parked {
+		for !g.idle() {
 			runtime.Gosched()
 		}
-		defer func() { recover() }()
+		defer func() { recover() }() // as netio does
 		p.do(0, Request{Op: Put, Tube: p.used, Body: []byte("\r\n")})
 		return
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicIsFatal$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestPanicIsFatal$", "-test.timeout="+patience.String())
 	cmd.Env = append(os.Environ(), "SHEAF_TEST_PANIC=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "panic: boom in a shard") || !strings.Contains(string(out), "TestPanicIsFatal") {
 		t.Errorf("the process ends with %v:\n%s", err, out)
@@ -54,7 +59,7 @@ func TestTurns(t *testing.T) {
 		if !a.waiter.Answered() {
 			t.Error("an idle shard does not answer before Post returns")
 		}
-		if g.shards[0].mailbox.top.Load() != &parked {
+		if !g.idle() {
 			t.Error("a shard that has answered is not idle")
 		}
 		d.closed.Store(true)

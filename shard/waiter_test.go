@@ -115,10 +115,11 @@ func TestClaimAgainstSettle(t *testing.T) {
 }
 
 // TestCancelAgainstGrantAgainstTimeout runs the same race through a shard, with
-// real time and all its goroutines: every wait ends once, by a job, its timeout
-// or its owner, and every job is somewhere in the end. The request of a quiet
-// reserve is the owner's again the moment it has cancelled, which the race
-// detector holds the shard to.
+// real time, and with its turns on its own goroutine, on the clients' and on
+// the timer's: every wait ends once, by a job, its timeout or its owner, and
+// every job is somewhere in the end. The request of a quiet reserve is the
+// owner's again the moment it has cancelled, which the race detector holds the
+// shard to.
 func TestCancelAgainstGrantAgainstTimeout(t *testing.T) {
 	const workers, rounds = 6, 2000
 	g := newRig(1, newListing(), 0)

@@ -85,8 +85,8 @@ func (d *damagedDir) middle(t *testing.T) (before, name string) {
 }
 
 // saved checks what a server has: all that is not in a damaged file, and of the
-// rest all but most. It returns what it has, where a job is in the state that it
-// was put in if the record of another may be in the damaged file.
+// rest all but most. It returns what it has, where a job is in the state that
+// it was put in if the record of another may be in the damaged file.
 func (d *damagedDir) saved(t *testing.T, c *talker, before, damaged string, most int) known {
 	t.Helper()
 	rest := known{}
@@ -227,7 +227,8 @@ func TestBinlogDamage(t *testing.T) {
 	}
 }
 
-// suffers does a damage to a copy of the directory and looks what becomes of it.
+// suffers does a damage to a copy of the directory and looks what becomes of
+// it.
 func (d *damagedDir) suffers(t *testing.T, dam damage, shards string) {
 	dir := d.copy(t)
 	before, name := d.middle(t)

@@ -39,9 +39,9 @@ func takeSnapshot(c *talker, last uint64) *snapshot {
 	return s
 }
 
-// sameAs compares with an earlier snapshot, of another server: what was reserved
-// is ready now, and time has passed. Whether the segments are the same ones is
-// not compared.
+// sameAs compares with an earlier snapshot, of another server: what was
+// reserved is ready now, and time has passed. Whether the segments are the same
+// ones is not compared.
 func (s *snapshot) sameAs(t *testing.T, old *snapshot) {
 	t.Helper()
 	if len(s.jobs) != len(old.jobs) {

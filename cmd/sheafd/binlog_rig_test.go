@@ -6,7 +6,7 @@ package main_test
 //
 //	binlog_full_test.go      a full disk
 //	binlog_bounded_test.go   how much disk is used
-//	binlog_start_test.go     directories that cannot be used, and those that are in use
+//	binlog_start_test.go     directories that cannot be used, or are in use
 //	binlog_damage_test.go    directories that are not as they were written
 //	binlog_restart_test.go   what a restart keeps: everything
 //	binlog_import_test.go    coming from beanstalkd
@@ -25,7 +25,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,23 +209,6 @@ func (c *talker) number(key string) int {
 		c.t.Fatalf("stats: %s: %q", key, v)
 	}
 	return n
-}
-
-// until asks again and again until want is true.
-func until(t *testing.T, what string, want func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !want(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("for %v it is not so: %s", patience, what)
-		}
-	}
-}
-
-// raced tells whether the tests and the server have the race detector: then it
-// is fewer jobs that pass through.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // A knownJob is what a test knows of a job.

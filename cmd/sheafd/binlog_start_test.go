@@ -46,6 +46,27 @@ func refuses(t *testing.T, dir string, cmd *exec.Cmd, parts ...string) {
 	})
 }
 
+// settled waits until a server that has nothing to do leaves its directory as
+// it is: it syncs, and makes the next segments ready, in its own time.
+func settled(t *testing.T, dir string) {
+	t.Helper()
+	var last string
+	var since time.Time
+	until(t, "the directory stays as it is", func() bool {
+		var now strings.Builder
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil { // else it has just gone
+				fmt.Fprintln(&now, e.Name(), info.Size(), info.ModTime())
+			}
+		}
+		if now.String() != last {
+			last, since = now.String(), time.Now()
+		}
+		return time.Since(since) > 200*time.Millisecond // the time of some syncs
+	})
+}
+
 // filled returns a directory that a server has written: three jobs in it.
 func filled(t *testing.T, dir string, args ...string) (k known) {
 	t.Helper()
@@ -92,7 +113,7 @@ func TestBinlogDirectoryInUse(t *testing.T) {
 	c := s.talk()
 	jobs, serial := known{}, uint64(0)
 	jobs.putAll(c, "tube", 100, 10, &serial)
-	time.Sleep(120 * time.Millisecond) // past the next sync, so that it has nothing to write
+	settled(t, dir)
 	for range 3 {
 		refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server")
 	}
@@ -117,7 +138,7 @@ func TestBinlogAndBeanstalkdLock(t *testing.T) {
 	dir = t.TempDir()
 	jobs := filled(t, dir)
 	s := withBinlog(t, dir)
-	time.Sleep(120 * time.Millisecond)
+	settled(t, dir)
 	untouched(t, dir, func() {
 		cmd := beanstalkdCommand(t, "-b", dir)
 		cmd.Stderr = new(output)
@@ -125,7 +146,7 @@ func TestBinlogAndBeanstalkdLock(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		timer := time.AfterFunc(2*time.Second, func() { cmd.Process.Kill() })
+		timer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 		cmd.Wait()
 		if !timer.Stop() || cmd.ProcessState.ExitCode() == 0 {
 			t.Errorf("beanstalkd served the directory of a running sheafd: %v\n%s", cmd.ProcessState, cmd.Stderr)
@@ -195,7 +216,8 @@ func TestBinlogOfAnotherOwner(t *testing.T) {
 	untouched(t, top, func() {
 		fails(t, command(t, onLoopback("-b", top+"/new", "-u", "nobody")...), 1, top+"/new", "permission denied")
 	})
-	// The directory is everybody's, the files are root's: first all, then but one.
+	// The directory is everybody's, the files are root's: first all, then but
+	// one.
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +263,8 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// A format from the future is not for this version to read, let alone to repair.
+// A format from the future is not for this version to read, let alone to
+// repair.
 func TestBinlogFromTheFuture(t *testing.T) {
 	t.Parallel()
 	future := func(b []byte) []byte {

@@ -24,6 +24,7 @@ type call struct {
 
 var (
 	straceLine    = regexp.MustCompile(`^\[pid +(\d+)\] (\d+\.\d+) (\w+)\(\d+<([^>]*)>(.*)$`)
+	straceClosed  = regexp.MustCompile(`close\(\d+<(socket|TCP):`)
 	straceResumed = regexp.MustCompile(`^\[pid +(\d+)\] \d+\.\d+ <\.\.\. (\w+) resumed>`)
 )
 
@@ -39,8 +40,8 @@ func traced(t *testing.T, f func(c *talker), args ...string) (calls []*call) {
 	c := s.talk()
 	c.says("USING t", "use t") // the connection is set up
 	c.says("WATCHING 2", "watch t")
-	time.Sleep(50 * time.Millisecond)
-	cmd := exec.Command(strace, "-f", "-q", "-y", "-ttt", "-s", "0", "-e", "trace=pwrite64,fdatasync,fsync,sync_file_range,write,writev,sendto,sendmsg",
+	cmd := exec.Command(strace, "-f", "-q", "-y", "-ttt", "-s", "0",
+		"-e", "trace=pwrite64,fdatasync,fsync,sync_file_range,write,writev,sendto,sendmsg,close",
 		"-p", strconv.Itoa(s.pid()))
 	var out output
 	cmd.Stderr = &out
@@ -68,8 +69,9 @@ func traced(t *testing.T, f func(c *talker), args ...string) (calls []*call) {
 		probe.says("USING t", "use t")
 		return strings.Contains(out.String(), "write(")
 	})
+	// What it has seen of the probe comes before the close of that.
 	probe.Close()
-	time.Sleep(50 * time.Millisecond)
+	until(t, "strace has seen the last of the probe", func() bool { return straceClosed.MatchString(out.String()) })
 	seen := len(out.String())
 	f(c)
 	s.stop()
@@ -189,13 +191,15 @@ func TestBinlogSyncsNowAndThen(t *testing.T) {
 	}, "-f", "50", "--shards", "1")
 	written(t, calls, answers, false)
 	syncs := of(calls, "fdatasync", "segment")
-	if len(syncs) < 4 || len(syncs) > 13 {
-		t.Errorf("%d syncs in half a second", len(syncs))
+	if len(syncs) < 3 {
+		t.Fatalf("%d syncs in half a second", len(syncs))
 	}
-	for i := range syncs[1:] {
-		if d := syncs[i+1].at - syncs[i].at; d < every-every/10 {
-			t.Errorf("sync %d came %v after the one before", i+1, d)
-		}
+	// The shortest time in which there may be so many. The first may have been
+	// late, for strace or another process, when the next ones were not; the
+	// last is that of the end.
+	last := len(syncs) - 2
+	if took, least := syncs[last].at-syncs[0].at, time.Duration(last-1)*every; took < least {
+		t.Errorf("%d syncs in %v, want at least %v", last+1, took, least)
 	}
 }
 

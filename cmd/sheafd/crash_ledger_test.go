@@ -9,9 +9,9 @@ package main_test
 // the changes to a job took effect in the order in which their commands were
 // sent, whenever their answers were read: seq is that order.
 //
-// Two things happen that no answer tells. A short TTR may run out, which adds at
-// most one to timeouts for each reservation, unless stats-job has shown it. And a reserve in flight may have
-// taken any job of the tubes that it watches.
+// Two things happen that no answer tells. A short TTR may run out, which adds
+// at most one to timeouts for each reservation, unless stats-job has shown it.
+// And a reserve in flight may have taken any job of the tubes that it watches.
 
 import (
 	"fmt"
@@ -85,7 +85,8 @@ type crashEntry struct {
 	claimed bool
 	// mortal is set once a delete of it was sent by one that does not hold it.
 	mortal bool
-	// maybe is how many reservations ended in a way that may have been a timeout.
+	// maybe is how many reservations ended in a way that may have been a
+	// timeout.
 	maybe int
 	// seen is how many timeouts stats-job has shown.
 	seen int
@@ -235,8 +236,8 @@ func (s *crashSharer) settle(r *crashRound, c *crashCommand, line string, body [
 	return nil
 }
 
-// crashGood is the first word of the answer to a command that has done something
-// to a job.
+// crashGood is the first word of the answer to a command that has done
+// something to a job.
 var crashGood = map[crashOp]string{
 	crashPut: "INSERTED", crashReserve: "RESERVED", crashReserveJob: "RESERVED", crashDelete: "DELETED",
 	crashRelease: "RELEASED", crashBury: "BURIED", crashTouch: "TOUCHED", crashKickJob: "KICKED",
@@ -312,8 +313,8 @@ func (s *crashSharer) drop(e *crashEntry) {
 	}
 }
 
-// pick draws a job that ok likes; nil if a few tries find none. The caller holds
-// mu.
+// pick draws a job that ok likes; nil if a few tries find none. The caller
+// holds mu.
 func (l *crashLedger) pick(random *rand.Rand, ok func(*crashEntry) bool) *crashEntry {
 	for range min(12, len(l.entries)) {
 		if e := l.entries[random.IntN(len(l.entries))]; e.known && !e.gone && ok(e) {
@@ -321,4 +322,16 @@ func (l *crashLedger) pick(random *rand.Rand, ok func(*crashEntry) bool) *crashE
 		}
 	}
 	return nil
+}
+
+// claim draws a job that may be kicked or reserved by id, which nobody else may
+// do then; nil if a few tries find none. The caller holds mu.
+func (l *crashLedger) claim(random *rand.Rand) *crashEntry {
+	e := l.pick(random, func(e *crashEntry) bool {
+		return !e.claimed && (e.place == crashBuried || e.place == crashDelayed && e.delay >= crashLong)
+	})
+	if e != nil {
+		e.claimed = true
+	}
+	return e
 }

@@ -1,10 +1,10 @@
 package main_test
 
 // Owners: connections that each have tubes of their own and change them in deep
-// pipelines. Nobody else touches these, no delay and no TTR runs out in them, so
-// every answer is known before it comes; and after a crash all of the owner's
-// tubes together are as after the answered commands and some of those in
-// flight: the first k of them, for one k.
+// pipelines. Nobody else touches these, no delay and no TTR runs out in them,
+// so every answer is known before it comes; and after a crash all of the
+// owner's tubes together are as after the answered commands and some of those
+// in flight: the first k of them, for one k.
 
 import (
 	"fmt"
@@ -120,7 +120,8 @@ func (m *crashModel) best() (best *crashJob) {
 	return best
 }
 
-// kick kicks up to n buried jobs of a tube, or if there is none, n delayed ones.
+// kick kicks up to n buried jobs of a tube, or if there is none, n delayed
+// ones.
 func (m *crashModel) kick(tube string, n int) (kicked int) {
 	list := m.buried(tube)
 	if len(list) == 0 {
@@ -214,22 +215,15 @@ func (o *crashOwner) connect(r *crashRound) (*crashConn, error) {
 func (o *crashOwner) run(r *crashRound, random *rand.Rand) error {
 	c, err := o.connect(r)
 	for err == nil {
-		o.flying = o.batch(random)
-		var b []byte
-		for _, cmd := range o.flying {
-			b = cmd.append(b)
-		}
-		o.sent = time.Now()
-		c.send(b)
-		for len(o.flying) > 0 {
-			line, body, err := c.answer()
-			if err != nil {
-				return r.over(err)
-			}
-			if err := o.answered(r, o.flying[0], line, body); err != nil {
-				return fmt.Errorf("%s: %w", o.name, err)
-			}
-			o.flying = o.flying[1:]
+		o.flying, o.sent = o.batch(random), time.Now()
+		var ok bool
+		ok, err = r.exchange(c, &o.flying, func(c *crashCommand, line string, body []byte) error {
+			return o.answered(r, c, line, body)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.name, err)
+		} else if !ok {
+			return nil
 		}
 		// Only what is still to be asked for is gone with a connection.
 		if random.IntN(40) == 0 {
@@ -342,7 +336,8 @@ func (o *crashOwner) draw(random *rand.Rand, m *crashModel) []*crashCommand {
 			c.op = crashKickJob
 		case n < 95:
 			c.op = crashKick
-			// Which of the delayed ones come first is not known to the millisecond.
+			// Which of the delayed ones come first is not known to the
+			// millisecond.
 			if c.n = 1000; len(m.buried(tube)) > 0 {
 				c.n = 1 + random.IntN(8)
 			}

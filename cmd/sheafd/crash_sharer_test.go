@@ -59,20 +59,12 @@ func (s *crashSharer) run(r *crashRound, random *rand.Rand) error {
 	c, err := s.connect(r, random)
 	for err == nil {
 		s.flying = s.batch(random)
-		var b []byte
-		for _, cmd := range s.flying {
-			b = cmd.append(b)
-		}
-		c.send(b)
-		for len(s.flying) > 0 {
-			line, body, err := c.answer()
-			if err != nil {
-				return r.over(err)
-			}
-			if err := s.settle(r, s.flying[0], line, body); err != nil {
-				return err
-			}
-			s.flying = s.flying[1:]
+		var ok bool
+		ok, err = r.exchange(c, &s.flying, func(c *crashCommand, line string, body []byte) error {
+			return s.settle(r, c, line, body)
+		})
+		if err != nil || !ok {
+			return err
 		}
 		if random.IntN(30) == 0 {
 			c.Close()
@@ -124,11 +116,7 @@ func (s *crashSharer) batch(random *rand.Rand) (batch []*crashCommand) {
 				add(c)
 			}
 		case n < 85:
-			e := l.pick(random, func(e *crashEntry) bool {
-				return !e.claimed && (e.place == crashBuried || e.place == crashDelayed && e.delay >= crashLong)
-			})
-			if e != nil {
-				e.claimed = true
+			if e := l.claim(random); e != nil {
 				add(crashCommand{op: crashKickJob, job: e.job})
 			}
 		case n < 87 || n < 92 && !few:
@@ -146,11 +134,7 @@ func (s *crashSharer) batch(random *rand.Rand) (batch []*crashCommand) {
 	switch n := random.IntN(100); {
 	case len(batch) == 0 && len(s.holds) > 20, n < 40 && len(batch) > 0:
 	case n < 45:
-		e := l.pick(random, func(e *crashEntry) bool {
-			return !e.claimed && (e.place == crashBuried || e.place == crashDelayed && e.delay >= crashLong)
-		})
-		if e != nil {
-			e.claimed = true
+		if e := l.claim(random); e != nil {
 			add(crashCommand{op: crashReserveJob, job: e.job})
 		}
 	default:
@@ -162,8 +146,8 @@ func (s *crashSharer) batch(random *rand.Rand) (batch []*crashCommand) {
 	return batch
 }
 
-// put draws a put. Bodies tell which job they are of: another connection may see
-// it before the answer to the put is read.
+// put draws a put. Bodies tell which job they are of: another connection may
+// see it before the answer to the put is read.
 func (s *crashSharer) put(random *rand.Rand, tube string) crashCommand {
 	j := &crashJob{order: s.orders.Add(1), tube: tube, size: max(crashSize(random), crashMinTag)}
 	j.ttr = uint32(crashLong + j.order)

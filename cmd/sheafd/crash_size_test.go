@@ -17,10 +17,7 @@ import (
 // shrink deletes most jobs or all, and waits for the directory to follow.
 func (t *crashTest) shrink() {
 	t.Helper()
-	c, err := crashDial(t.server.addrs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := t.dial()
 	defer c.Close()
 	all := t.random.IntN(3) == 0
 	dead := func(id uint64) bool {
@@ -52,7 +49,7 @@ func (t *crashTest) shrink() {
 	}
 	// A segment is as large as it was to be, or as the last block in it.
 	most := 2*live + 2*t.shards*(t.segment+1<<16) + 1<<16
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		size, list := t.size()
 		if size <= most {
 			t.logf("%d bytes in the directory, %d live", size, live)
@@ -89,10 +86,7 @@ func (t *crashTest) size() (size int, list string) {
 // expire lets the TTRs of some jobs run out, and has the server say so.
 func (t *crashTest) expire() {
 	t.Helper()
-	c, err := crashDial(t.server.addrs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := t.dial()
 	defer c.Close()
 	var held []*crashEntry
 	var ids []uint64
@@ -128,10 +122,7 @@ func (t *crashTest) expire() {
 // there is one, the ledger must notice; then it is made good.
 func (t *crashTest) tamper(place, commands string) {
 	t.Helper()
-	c, err := crashDial(t.server.addrs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := t.dial()
 	defer c.Close()
 	found, err := c.look(t.liveIDs())
 	if err != nil {

@@ -6,22 +6,24 @@ package main_test
 // ledger of what it had answered. A command in flight at the kill may have
 // happened or not; nothing else is left open that a client could have known.
 //
-//	crash_job_test.go       a job, its states, the commands; comparing one with what is found
+//	crash_job_test.go       a job, its states, the commands; what is found of it
 //	crash_wire_test.go      connections
-//	crash_owner_test.go     load on tubes of one connection, in deep pipelines: a model knows each answer
+//	crash_owner_test.go     load on tubes of one connection, in deep pipelines:
+//	                        a model knows each answer
 //	crash_sharer_test.go    load on tubes that are shared
 //	crash_ledger_test.go    what is known of the shared tubes
 //	crash_check_test.go     the comparison, of all and of the owners' tubes
 //	crash_shared_test.go    the comparison of the shared tubes
-//	crash_size_test.go      that the directory does not outgrow its jobs; timeouts; tampering
+//	crash_size_test.go      that the directory does not outgrow its jobs;
+//	                        timeouts; tampering
 //
 // A long search:    go test ./cmd/sheafd -run 'TestCrash$' -crash.rounds 100 -timeout 0
 // The same choices: … -crash.seed 123 (as far as the threads play along)
 // For an autopsy:   … -crash.keep /tmp/kept: the directory as the last crash left it
 //
-// TestCrashLedger tests the test: it cuts the connections instead of killing the
-// server, which must fit the ledger just the same, and tampers with jobs, which
-// must be noticed.
+// TestCrashLedger tests the test: it cuts the connections instead of killing
+// the server, which must fit the ledger just the same, and tampers with jobs,
+// which must be noticed.
 
 import (
 	"cmp"
@@ -58,8 +60,8 @@ type crashTest struct {
 	segment int        // -s of the server
 	shards  int        // --shards of the server
 	servers [2]*server // the last two, for their logs
-	// gentle is set when connections ended before the server did: what one held,
-	// another may have been given.
+	// gentle is set when connections ended before the server did: what one
+	// held, another may have been given.
 	gentle bool
 
 	orders  atomic.Uint64
@@ -132,7 +134,8 @@ func (t *crashTest) serve() {
 	t.Helper()
 	t.draw()
 	if t.dir != "" {
-		// A crash while it reads the directory, or spreads it over other shards.
+		// A crash while it reads the directory, or spreads it over other
+		// shards.
 		for t.random.IntN(3) == 0 {
 			cmd := command(t.T, t.args...)
 			prepare(cmd)
@@ -148,6 +151,16 @@ func (t *crashTest) serve() {
 	t.logf("%q", t.args)
 	t.server = run(t.T, command(t.T, t.args...))
 	t.servers = [2]*server{t.servers[1], t.server}
+}
+
+// dial opens a connection that is not part of the load.
+func (t *crashTest) dial() *crashConn {
+	t.Helper()
+	c, err := crashDial(t.server.addrs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // draw draws a server's flags.
@@ -203,6 +216,27 @@ func (r *crashRound) given(id uint64) error {
 		return fmt.Errorf("id %d was given twice", id)
 	}
 	return nil
+}
+
+// exchange sends commands, which are flying until take has taken their answers
+// down. It reports false, without an error, if the server's end comes first.
+func (r *crashRound) exchange(c *crashConn, flying *[]*crashCommand, take func(c *crashCommand, line string, body []byte) error) (ok bool, err error) {
+	var b []byte
+	for _, cmd := range *flying {
+		b = cmd.append(b)
+	}
+	c.send(b)
+	for len(*flying) > 0 {
+		line, body, err := c.answer()
+		if err != nil {
+			return false, r.over(err)
+		}
+		if err := take((*flying)[0], line, body); err != nil {
+			return false, err
+		}
+		*flying = (*flying)[1:]
+	}
+	return true, nil
 }
 
 // load has all connections at work for a random while, and crashes the server.
@@ -334,10 +368,7 @@ func (t *crashTest) cut(r *crashRound) {
 		c.Close()
 	}
 	r.mu.Unlock()
-	c, err := crashDial(r.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := t.dial()
 	defer c.Close()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		stats, err := c.stats("stats")

@@ -97,22 +97,10 @@ func TestClientsThatNeverRead(t *testing.T) {
 				c.Conn.(*net.TCPConn).SetLinger(0)
 				c.Close()
 			}
-			for worker.stats("current-connections") != "2" || worker.stats("current-jobs-ready") != strconv.Itoa(jobs+1) {
-				s.exists()
-				time.Sleep(time.Millisecond)
-			}
+			worker.awaits("current-connections", "2")
+			worker.awaits("current-jobs-ready", strconv.Itoa(jobs+1))
 			s.stop()
 		})
-	}
-}
-
-// exists fails the test when the process has ended.
-func (s *server) exists() {
-	s.t.Helper()
-	select {
-	case <-s.ended:
-		s.t.Fatalf("sheafd has ended; its log:\n%s", s.log.String())
-	default:
 	}
 }
 
@@ -141,10 +129,7 @@ func TestMoreClientsThanFiles(t *testing.T) {
 		c.Close()
 	}
 	c := s.dial()
-	for c.stats("current-connections") != "1" {
-		s.exists()
-		time.Sleep(time.Millisecond)
-	}
+	c.awaits("current-connections", "1")
 	if got := c.stats("total-connections"); got != strconv.Itoa(all+1) {
 		t.Errorf("%s connections were served, want %d", got, all+1)
 	}
@@ -181,8 +166,8 @@ func TestMaxMemoryRefusesPutsOnly(t *testing.T) {
 			}
 			producer := s.dial()
 			n := fill(producer)
-			// Body and bookkeeping fit in the cap, to within a 16th of it for all
-			// shards together.
+			// Body and bookkeeping fit in the cap, to within a 16th of it for
+			// all shards together.
 			if taken := n * size; taken > limit+limit/16 || taken < limit*3/4 {
 				t.Errorf("%d jobs of %d bytes were taken for %d", n, size, limit)
 			}
@@ -203,7 +188,8 @@ func TestMaxMemoryRefusesPutsOnly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Refused puts took ids or did not; all jobs are found by their ids.
+			// Refused puts took ids or did not; all jobs are found by their
+			// ids.
 			deleted := 0
 			for id := 1; deleted < total; id++ {
 				if id > 10*total {
@@ -221,12 +207,6 @@ func TestMaxMemoryRefusesPutsOnly(t *testing.T) {
 			s.stop()
 		})
 	}
-}
-
-// line reads an answer's first line.
-func (c *client) line() string {
-	c.t.Helper()
-	return strings.TrimSuffix(readLines(c, 1), "\r\n")
 }
 
 // A thousand commands, good ones and bad, leave no word in the log.
@@ -285,10 +265,8 @@ func TestThousandCommandsLeaveNoWord(t *testing.T) {
 		}
 		d.Close()
 	}
-	for c.stats("current-connections") != "1" || c.stats("total-connections") != "9" {
-		s.exists()
-		time.Sleep(time.Millisecond)
-	}
+	c.awaits("total-connections", "9")
+	c.awaits("current-connections", "1")
 	if after := s.log.String(); after != before {
 		t.Errorf("the log has grown by:\n%s", strings.TrimPrefix(after, before))
 	}
@@ -316,10 +294,7 @@ func TestManyTubes(t *testing.T) {
 			}
 			// One that waits in all of them is woken from any.
 			worker.send("reserve\n")
-			for producer.stats("current-waiting") != "1" {
-				s.exists()
-				time.Sleep(time.Millisecond)
-			}
+			producer.awaits("current-waiting", "1")
 			producer.says("use tube-70\n", "USING tube-70\n")
 			producer.says("put 0 0 60 1\ny\n", fmt.Sprintf("INSERTED %d\n", tubes+1))
 			worker.gets(fmt.Sprintf("RESERVED %d 1\ny\n", tubes+1))
@@ -337,10 +312,7 @@ func TestShutdownEndsWithTheLastPut(t *testing.T) {
 	c, watcher := s.dial(), s.dial()
 	body := strings.Repeat("x", size)
 	c.send(fmt.Sprintf("put 0 0 60 %d\n%s", size, body[:size/2]))
-	for watcher.stats("cmd-put") != "1" {
-		s.exists()
-		time.Sleep(time.Millisecond)
-	}
+	watcher.awaits("cmd-put", "1")
 	s.signal(syscall.SIGTERM)
 	watcher.closed()
 	c.send(body[size/2:])

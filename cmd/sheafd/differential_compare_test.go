@@ -19,28 +19,28 @@ package main_test
 //     the command that ends the wait and more: the two then act at once. Such a
 //     client is only released by a command alone, and is the only one.
 //   - A client that leaves with jobs of several tubes, while another waits on
-//     several: the reference puts the jobs back one by one in the order in which
-//     they were reserved, and the first that fits is given away at once; over
-//     several shards there is no such order. Nobody waits when such a client
-//     leaves.
+//     several: the reference puts the jobs back one by one in the order in
+//     which they were reserved, and the first that fits is given away at once;
+//     over several shards there is no such order. Nobody waits when such a
+//     client leaves.
 //   - Two deadlines close to each other while a client waits: which comes first
 //     decides what the client gets. It is hung up before.
-//   - A TTR that runs out, until the holder's next command: 1.12 overlooks a TTR
-//     when it looks in the very microsecond in which it ends, which it often
-//     does, since it spins through the last millisecond; it looks again after
-//     the client's next command. The holder sends one after each.
+//   - A TTR that runs out, until the holder's next command: 1.12 overlooks a
+//     TTR when it looks in the very microsecond in which it ends, which it
+//     often does, since it spins through the last millisecond; it looks again
+//     after the client's next command. The holder sends one after each.
 //   - reserve-with-timeout of a client that holds a job about to run out: when
 //     DEADLINE_SOON ends the wait, 1.12 keeps the timeout, is woken by it for
 //     nothing, and then does not look at that client's TTRs until its next
 //     command.
-//   - cmd-stats in an answer to stats that came while the test itself was asking
-//     for stats (see diffRun): the two are not to be told apart.
+//   - cmd-stats in an answer to stats that came while the test itself was
+//     asking for stats (see diffRun): the two are not to be told apart.
 //   - Jobs of the greatest size and of one byte less, where there is a binlog:
 //     the reference takes them, but when it reads its files it holds the size
 //     with the CRLF against -z, and skips the rest of the file.
-//   - The order of tubes in list-tubes, where there is a binlog: after a restart
-//     the reference's tubes are in the order in which its files, which it
-//     rewrites, name them.
+//   - The order of tubes in list-tubes, where there is a binlog: after a
+//     restart the reference's tubes are in the order in which its files, which
+//     it rewrites, name them.
 //   - Seconds in YAML near a second's boundary, and commands near a deadline:
 //     two servers do not read their clocks at one instant. See the clock.
 

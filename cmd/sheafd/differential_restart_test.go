@@ -120,8 +120,8 @@ func diffRestartRandom(t *testing.T, places chan struct{}, reference diffProgram
 	}
 	all.Wait()
 	t.Logf("%d restarts and %d commands compared; %d runs ended early as inconclusive", restarts, commands, inconclusive)
-	if *diffSeed == 0 && !t.Failed() && restarts < 2*runs {
-		t.Errorf("only %d restarts compared, want %d; the machine may be too slow", restarts, 2*runs)
+	if *diffSeed == 0 && !t.Failed() && restarts == 0 { // a slow machine does some
+		t.Error("no restart was compared")
 	}
 }
 

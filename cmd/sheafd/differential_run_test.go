@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 )
 
@@ -290,7 +289,7 @@ func (r *diffRun) drain() error {
 	r.logf("SIGUSR1")
 	r.draining = true
 	for _, s := range r.servers {
-		if err := s.signal(syscall.SIGUSR1); err != nil {
+		if err := s.drain(); err != nil {
 			return err
 		}
 	}

@@ -3,7 +3,6 @@ package main_test
 // The servers under test: building sheafd, starting and stopping processes.
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -59,13 +58,14 @@ func diffSheafd(path string, shards int) diffProgram {
 }
 
 // A diffServer is a running process that listens on a Unix socket in a
-// directory of its own, and keeps its binlog there if it has one. first is the connection that found it ready, so the
-// count of connections starts from one on every server.
+// directory of its own, and keeps its binlog there if it has one. first is the
+// connection that found it ready, so the count of connections starts from one
+// on every server.
 type diffServer struct {
 	diffProgram
 	dir    string
 	cmd    *exec.Cmd
-	output diffOutput
+	output output
 	first  *diffSocket
 	exited chan error
 	stop1  sync.Once
@@ -117,8 +117,55 @@ func diffStartIn(dir string, p diffProgram) (_ *diffServer, err error) {
 
 func (s *diffServer) path() string { return filepath.Join(s.dir, "sock") }
 
-// signal sends sig to the process.
-func (s *diffServer) signal(sig os.Signal) error { return s.cmd.Process.Signal(sig) }
+// drain sends SIGUSR1 and waits until the process has taken note of it. The
+// reference tells nobody, but has done so in its handler when the signal is no
+// longer pending.
+func (s *diffServer) drain() error {
+	if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		return err
+	}
+	return diffUntil("the server drains", func() (bool, error) {
+		if s.asIs {
+			return strings.Contains(s.output.String(), "msg=\"draining"), nil
+		}
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+		_, pending, _ := strings.Cut(string(status), "\nShdPnd:\t")
+		return strings.HasPrefix(pending, "0000000000000000"), err
+	})
+}
+
+// descriptors counts those that the process has open.
+func (s *diffServer) descriptors() (int, error) {
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
+	return len(list), err
+}
+
+// hangUp closes c and waits until the process has closed its end: its client's
+// jobs are back then, or before the next command of anybody is looked at.
+func (s *diffServer) hangUp(c *diffSocket) error {
+	c.drained(diffPatience) // so that it has been accepted
+	before, err := s.descriptors()
+	if err != nil {
+		return err
+	}
+	c.close()
+	return diffUntil("the server closes its end", func() (bool, error) {
+		n, err := s.descriptors()
+		return n < before, err
+	})
+}
+
+// diffUntil asks again and again until ok is true.
+func diffUntil(what string, ok func() (bool, error)) error {
+	for end := time.Now().Add(diffPatience); ; time.Sleep(time.Millisecond) {
+		if is, err := ok(); is || err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("for %v it is not so: %s", diffPatience, what)
+		}
+	}
+}
 
 // kill ends the process at once and removes its directory. It may be called
 // at any time and after stop.
@@ -149,7 +196,7 @@ func (s *diffServer) stop() error {
 // is exit status 0, no race, no panic.
 func (s *diffServer) end() error {
 	s.stop1.Do(func() {
-		s.signal(syscall.SIGTERM)
+		s.cmd.Process.Signal(syscall.SIGTERM)
 		var err error
 		select {
 		case err = <-s.exited:
@@ -189,25 +236,4 @@ func (s *diffServer) sane() error {
 		}
 	}
 	return nil
-}
-
-// diffOutput collects what a process prints, the first of it.
-type diffOutput struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *diffOutput) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.b.Len() < 1<<18 {
-		o.b.Write(p)
-	}
-	return len(p), nil
-}
-
-func (o *diffOutput) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
 }

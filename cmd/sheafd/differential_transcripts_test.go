@@ -5,17 +5,18 @@ package main_test
 // line:
 //
 //	# a remark
-//	-> put 0 0 10 3\r\nabc\r\n   sent, exactly these bytes; ¦ is where a segment ends
-//	<- INSERTED 1                the next reply; its last CRLF goes without saying
-//	<- OK                        the next reply is YAML …
-//	<: state: ready              … and has this line
-//	<- (nothing)                 no reply for now
-//	<- (closed)                  the server closes the connection
-//	close                        the client closes, half-close: its sending side only
-//	wait 1.2s                    time goes by
-//	waiting 2                    until so many clients wait in reserve
-//	drain                        SIGUSR1
-//	restart                      SIGKILL, and a new server on the same binlog
+//	-> put 0 0 10 3\r\nabc\r\n  sent, these bytes; ¦ is where a segment ends
+//	<- INSERTED 1               the next reply, without its last CRLF
+//	<- OK                       the next reply is YAML …
+//	<: state: ready             … and has this line
+//	<- (nothing)                no reply for now
+//	<- (closed)                 the server closes the connection
+//	close                       the client closes, until the server has, too
+//	half-close                  the client closes its sending side only
+//	wait 1.2s                   time goes by
+//	waiting 2                   until so many clients wait in reserve
+//	drain                       SIGUSR1, until the server has it
+//	restart                     SIGKILL, and a new server on the same binlog
 //
 // A letter before -> <- <: close half-close names the connection; each is made
 // when it is first named. After close, the name may be used again.
@@ -27,17 +28,18 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
 
 // A diffTranscript is a session with a server, and what it shows.
 type diffTranscript struct {
-	name          string
-	sheafdOnly    bool // sheaf follows 1.13 where the reference, 1.12, differs, or has not a fault of its
-	referenceOnly bool // that fault
-	session       string
+	name string
+	// sheafdOnly is set where sheaf follows 1.13 and the reference, 1.12,
+	// differs, or where the reference has a fault; referenceOnly shows the
+	// fault.
+	sheafdOnly, referenceOnly bool
+	session                   string
 }
 
 // diffTranscripts are the doubtful cases of the protocol, one by one. All of
@@ -135,9 +137,8 @@ func (p *diffPlay) line(line string) error {
 			return fmt.Errorf("not in %q", p.yaml)
 		}
 	case "close":
-		c.close()
 		delete(p.conns, name)
-		time.Sleep(20 * time.Millisecond) // for the server to see it
+		return p.server.hangUp(c)
 	case "half-close":
 		c.halfClose()
 	case "wait":
@@ -163,10 +164,7 @@ func (p *diffPlay) line(line string) error {
 			}
 		}
 	case "drain":
-		if err := p.server.signal(syscall.SIGUSR1); err != nil {
-			return err
-		}
-		time.Sleep(50 * time.Millisecond)
+		return p.server.drain()
 	case "restart":
 		p.server.crash()
 		for _, c := range p.conns {

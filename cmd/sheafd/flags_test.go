@@ -94,20 +94,19 @@ func TestWaysToWriteFlags(t *testing.T) {
 		{"-p 000 -l 127.0.0.1 -z 0100", "max-job-size", "100"},
 		{"-p 0 -l 127.0.0.1 -z 1 -z 2", "max-job-size", "2"},
 		{"-p 0 -l localhost", "max-job-size", "65535"},
-		{"-p 0", "max-job-size", "65535"},
-		{"-p 0 -z 0", "max-job-size", "0"},
-		{"-p 0 -z 512B", "max-job-size", "512"},
-		{"-p 0 -z 1K", "max-job-size", "1024"},
-		{"-p 0 -z 1kb", "max-job-size", "1024"},
-		{"-p 0 -z 2Mi", "max-job-size", "2097152"},
-		{"-p 0 -z 3MiB", "max-job-size", "3145728"},
-		{"-p 0 -z 1g", "max-job-size", "1073741824"},
-		{"-p 0 --shards 1024", "draining", "false"},
+		{"-p 0 -l localhost -z 0", "max-job-size", "0"},
+		{"-p 0 -l localhost -z 512B", "max-job-size", "512"},
+		{"-p 0 -l localhost -z 1K", "max-job-size", "1024"},
+		{"-p 0 -l localhost -z 1kb", "max-job-size", "1024"},
+		{"-p 0 -l localhost -z 2Mi", "max-job-size", "2097152"},
+		{"-p 0 -l localhost -z 3MiB", "max-job-size", "3145728"},
+		{"-p 0 -l localhost -z 1g", "max-job-size", "1073741824"},
+		{"-p 0 -l localhost --shards 1024", "draining", "false"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			t.Parallel()
 			s := run(t, command(t, strings.Fields(tc.args)...))
-			if got := dial(t, loopback(s.addrs[0])).stats(tc.key); got != tc.want {
+			if got := s.dial().stats(tc.key); got != tc.want {
 				t.Errorf("%s: %s, want %s", tc.key, got, tc.want)
 			}
 			if n := strings.Count(s.log.String(), "level=WARN"); n > 0 {
@@ -118,12 +117,14 @@ func TestWaysToWriteFlags(t *testing.T) {
 	}
 }
 
-// loopback returns where a server that listens on all addresses is reached.
-func loopback(a net.Addr) net.Addr {
-	if tcp, ok := a.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}
+// The only server of the tests that is not on loopback alone.
+func TestListensOnAllAddresses(t *testing.T) {
+	s := run(t, command(t, "-p", "0"))
+	addr := s.addrs[0].(*net.TCPAddr)
+	if !addr.IP.IsUnspecified() {
+		t.Errorf("without -l it listens on %v", addr)
 	}
-	return a
+	dial(t, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: addr.Port}).says("use a\n", "USING a\n")
 }
 
 func TestMaxJobSize(t *testing.T) {

@@ -1,19 +1,21 @@
 package main_test
 
 // The process as its user meets it: the really built binary, started with a
-// command line, talked to over its sockets, ended by signals.
+// command line, talked to over its sockets (see client_test.go), ended by
+// signals.
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,15 +29,47 @@ const patience = 20 * time.Second
 // testVersion is the version of the binary that the tests build.
 const testVersion = "0.0.0-test"
 
-// binDir holds the built binary; others than root may read it.
-var binDir string
-
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if binDir != "" {
-		os.RemoveAll(binDir)
+	sweep, err := ownTempDir()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
+	code := m.Run()
+	sweep()
 	os.Exit(code)
+}
+
+// ownTempDir has all temporary files of this process, and of those it starts,
+// in one directory, which goes when the function that it returns is called or
+// when the process ends in any other way: a shell waits for that, since after a
+// timeout, an interrupt or a kill nothing here can. Servers end with the
+// process (see prepare); others than root may reach the binary in it.
+func ownTempDir() (sweep func(), err error) {
+	dir, err := os.MkdirTemp("", "sheafd-test-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	os.Setenv("TMPDIR", dir)
+	// A disk of smallDisk's may still be mounted there.
+	sweeper := exec.Command("/bin/sh", "-c", `read -r _; umount -l "$0"/sheafd-disk-* 2>&-; rm -rf "$0"`, dir)
+	sweeper.Dir = "/"
+	sweeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is not for it
+	alive, err := sweeper.StdinPipe()
+	if err == nil {
+		err = sweeper.Start()
+	}
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, err
+	}
+	return func() {
+		alive.Close()
+		sweeper.Wait()
+	}, nil
 }
 
 // binary builds sheafd once and returns its path. It has the race detector if
@@ -50,26 +84,31 @@ func binary(t *testing.T) string {
 }
 
 var buildOnce = sync.OnceValues(func() (path string, err error) {
-	if binDir, err = os.MkdirTemp("", "sheafd-test-"); err != nil {
-		return "", err
-	}
-	if err = os.Chmod(binDir, 0o755); err != nil {
-		return "", err
-	}
-	path = filepath.Join(binDir, "sheafd")
-	args := []string{"build", "-ldflags", "-X main.version=" + testVersion, "-o", path}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range info.Settings {
-			if s.Key == "-race" && s.Value == "true" {
-				args = append(args, "-race")
-			}
+	// go test does not know what is built here, and would call an old result
+	// good for a server that has changed since. It notes what a test looks at.
+	filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && d.Name() != ".." && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
 		}
+		return nil // what is missing is the compiler's to say
+	})
+	path = filepath.Join(os.TempDir(), "sheafd")
+	args := []string{"build", "-ldflags", "-X main.version=" + testVersion, "-o", path}
+	if raced() {
+		args = append(args, "-race")
 	}
 	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building sheafd: %w\n%s", err, out)
 	}
 	return path, nil
 })
+
+// raced tells whether the tests have the race detector, and the server with
+// them.
+func raced() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
 
 // command returns sheafd with the given arguments, not started yet.
 func command(t *testing.T, args ...string) *exec.Cmd {
@@ -265,109 +304,14 @@ func (s *server) dial() *client {
 	return dial(s.t, s.addrs[0])
 }
 
-// A client is a connection to a server.
-type client struct {
-	net.Conn
-	t *testing.T
-}
-
-func dial(t *testing.T, addr net.Addr) *client {
+// until asks again and again until want is true.
+func until(t *testing.T, what string, want func() bool) {
 	t.Helper()
-	c, err := net.DialTimeout(addr.Network(), addr.String(), patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	return &client{c, t}
-}
-
-// send sends text, with CRLF for each newline.
-func (c *client) send(text string) {
-	c.t.Helper()
-	if _, err := io.WriteString(c, strings.ReplaceAll(text, "\n", "\r\n")); err != nil {
-		c.t.Fatalf("sending %q: %v", text, err)
-	}
-}
-
-// gets reads an answer, which must be want, with CRLF for each newline.
-func (c *client) gets(want string) {
-	c.t.Helper()
-	want = strings.ReplaceAll(want, "\n", "\r\n")
-	got := make([]byte, len(want))
-	c.SetReadDeadline(time.Now().Add(patience))
-	if n, err := io.ReadFull(c, got); err != nil || string(got) != want {
-		c.t.Fatalf("got %q (%v), want %q", got[:n], err, want)
-	}
-}
-
-// says sends a command and reads its answer.
-func (c *client) says(command, answer string) {
-	c.t.Helper()
-	c.send(command)
-	c.gets(answer)
-}
-
-// isRead waits until the server has read what was sent over TCP and IPv4, as
-// the kernel tells of the server's end: that its receive queue is empty.
-func (c *client) isRead() {
-	c.t.Helper()
-	end := fmt.Sprintf(":%04X", c.RemoteAddr().(*net.TCPAddr).Port)
-	ours := fmt.Sprintf(":%04X", c.LocalAddr().(*net.TCPAddr).Port)
-	for stop := time.Now().Add(patience); time.Now().Before(stop); time.Sleep(time.Millisecond) {
-		table, err := os.ReadFile("/proc/net/tcp")
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		for line := range strings.Lines(string(table)) {
-			// sl local_address rem_address st tx_queue:rx_queue ...
-			f := strings.Fields(line)
-			if strings.HasSuffix(f[1], end) && strings.HasSuffix(f[2], ours) && strings.HasSuffix(f[4], ":00000000") {
-				return
-			}
+	for end := time.Now().Add(patience); !want(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("for %v it is not so: %s", patience, what)
 		}
 	}
-	c.t.Fatal("the server does not read what was sent")
-}
-
-// closed reads the end of the connection: nothing more is answered. What the
-// server had not read yet may make a reset of it.
-func (c *client) closed() {
-	c.t.Helper()
-	c.SetReadDeadline(time.Now().Add(patience))
-	rest, err := io.ReadAll(c)
-	if len(rest) > 0 || err != nil && !errors.Is(err, syscall.ECONNRESET) {
-		c.t.Fatalf("got %q (%v), want the end of the connection", rest, err)
-	}
-}
-
-// stats returns the value that stats has for key.
-func (c *client) stats(key string) string {
-	c.t.Helper()
-	c.send("stats\n")
-	var head string
-	c.SetReadDeadline(time.Now().Add(patience))
-	for !strings.HasSuffix(head, "\r\n") {
-		b := make([]byte, 1)
-		if _, err := io.ReadFull(c, b); err != nil {
-			c.t.Fatal(err)
-		}
-		head += string(b)
-	}
-	var n int
-	if _, err := fmt.Sscanf(head, "OK %d\r\n", &n); err != nil {
-		c.t.Fatalf("stats answered %q", head)
-	}
-	body := make([]byte, n+2)
-	if _, err := io.ReadFull(c, body); err != nil {
-		c.t.Fatal(err)
-	}
-	for line := range strings.Lines(string(body)) {
-		if k, v, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && k == key {
-			return v
-		}
-	}
-	c.t.Fatalf("stats has no %s:\n%s", key, body)
-	return ""
 }
 
 // output collects what a process prints.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func readme(t *testing.T) string {
@@ -55,22 +54,6 @@ func TestSessionInREADME(t *testing.T) {
 			t.Errorf("the session has only %d lines of the user's", asked)
 		}
 	}
-}
-
-// readLines reads that many newlines and what is before them.
-func readLines(c *client, lines int) string {
-	c.t.Helper()
-	var got []byte
-	c.SetReadDeadline(time.Now().Add(patience))
-	for b := make([]byte, 1); lines > 0; got = append(got, b[0]) {
-		if _, err := c.Read(b); err != nil {
-			c.t.Fatalf("%v after %q", err, got)
-		}
-		if b[0] == '\n' {
-			lines--
-		}
-	}
-	return string(got)
 }
 
 var helpFlag = regexp.MustCompile(`(?m)^ +(?:(-\w), )?(--[a-z-]+)`)

@@ -3,9 +3,9 @@ package main_test
 // Signals: drain, shut down, shut down now, and the one that means nothing.
 
 import (
+	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,9 +45,7 @@ func TestShutdown(t *testing.T) {
 			putting.says("use b\n", "USING b\n")
 			putting.send("put 0 0 60 5\nhe")
 			putting.isRead()
-			for idle.stats("current-waiting") != "1" {
-				time.Sleep(time.Millisecond)
-			}
+			idle.awaits("current-waiting", "1")
 			s.signal(sig)
 			s.waitLog("shutting down")
 			idle.closed()
@@ -69,39 +67,33 @@ func TestShutdown(t *testing.T) {
 // refused checks that nobody accepts connections at addr any more.
 func refused(t *testing.T, addr net.Addr) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	until(t, fmt.Sprintf("no connections are accepted at %v", addr), func() bool {
 		c, err := net.Dial(addr.Network(), addr.String())
-		if err != nil {
-			return
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-	}
-	t.Errorf("connections are accepted at %v", addr)
+		return err != nil
+	})
 }
 
 // The jobs of the connections that are closed first do not go to clients that
-// wait on those that are closed after.
+// wait on those that are closed after. A server that did not see to it would
+// close them in an order of its own and on goroutines of their own: it passes
+// only if the 20 that wait all come before the 20 that hold a job.
 func TestShutdownGivesNoJobs(t *testing.T) {
 	s := start(t, "--shards", "2")
-	watch := "watch a\nwatch b\nwatch c\n"
 	var waiting []*client
-	for range 20 {
-		holder := s.dial()
-		holder.says("put 0 0 60 1\nx\n", "INSERTED "+strconv.Itoa(len(waiting)+1)+"\n")
-		holder.send("reserve\n")
-		holder.gets("RESERVED " + strconv.Itoa(len(waiting)+1) + " 1\nx\n")
-		w := s.dial()
-		w.send(watch)
-		w.gets("WATCHING 2\nWATCHING 3\nWATCHING 4\n")
+	for i := range 20 {
+		holder, w := s.dial(), s.dial()
+		holder.says("put 0 0 60 1\nx\n", fmt.Sprintf("INSERTED %d\n", i+1))
+		holder.says("reserve\n", fmt.Sprintf("RESERVED %d 1\nx\n", i+1))
+		w.says("watch a\nwatch b\nwatch c\n", "WATCHING 2\nWATCHING 3\nWATCHING 4\n")
 		waiting = append(waiting, w)
 	}
 	for _, w := range waiting {
 		w.send("reserve\n")
 	}
-	c := s.dial()
-	for c.stats("current-waiting") != "20" {
-		time.Sleep(time.Millisecond)
-	}
+	s.dial().awaits("current-waiting", "20")
 	s.signal(syscall.SIGTERM)
 	for _, w := range waiting {
 		w.closed()
@@ -136,7 +128,7 @@ func TestSecondSignalExitsAtOnce(t *testing.T) {
 			s.signal(syscall.SIGUSR1) // does not count
 			s.signal(second)
 			s.exits(1)
-			s.waitLog("exiting at once: second signal")
+			s.waitLog(`msg="exiting at once: second signal" signal=` + second.String())
 		})
 	}
 }
@@ -165,9 +157,7 @@ func TestBrokenPipesAreIgnored(t *testing.T) {
 
 	s.signal(syscall.SIGPIPE)
 	s.signal(syscall.SIGUSR1) // is logged, into the broken pipe
-	for s.dial().stats("draining") != "true" {
-		time.Sleep(time.Millisecond)
-	}
+	s.dial().awaits("draining", "true")
 	// A client that is gone when its answers come.
 	c := s.dial()
 	c.send(strings.Repeat("stats\n", 1000))

@@ -127,7 +127,7 @@ func TestMissingUser(t *testing.T) {
 
 func TestUserWithoutPrivileges(t *testing.T) {
 	needRoot(t)
-	fails(t, asNobody(command(t, "-p", "0", "-u", "daemon")), 1, "becoming user daemon", "operation not permitted", "start as root, or leave -u out")
+	fails(t, asNobody(command(t, "-l", "127.0.0.1", "-p", "0", "-u", "daemon")), 1, "becoming user daemon", "operation not permitted", "start as root, or leave -u out")
 }
 
 // After the sockets are bound, every thread is the user's, with the user's

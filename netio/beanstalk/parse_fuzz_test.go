@@ -10,8 +10,8 @@ import (
 )
 
 // slowForms are the commands in the order of BEANSTALK.md, with a regular
-// expression for the arguments of each, whose groups are named for the fields of
-// command.
+// expression for the arguments of each, whose groups are named for the fields
+// of command.
 var slowForms = []struct {
 	prefix string
 	verb   verb

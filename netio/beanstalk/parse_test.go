@@ -474,7 +474,8 @@ func TestReferenceValues(t *testing.T) {
 			body := strings.Repeat("b", int(min(c.size, 1<<20)))
 			reply := ask(t, socket, l.in+"\r\n", body+"\r\n")
 			if c.size > defaultMaxJobSize {
-				// One so big that its end never comes is swallowed without an answer.
+				// One so big that its end never comes is swallowed without an
+				// answer.
 				if c.size < 1<<20 && reply != "JOB_TOO_BIG\r\n" {
 					t.Errorf("%q: the reference says %q", l.in, reply)
 				}

@@ -12,8 +12,8 @@ import (
 	"github.com/sheafq/sheaf/router"
 )
 
-// cutEverywhere sends in, whole, cut in two at each byte, and byte for byte, to a
-// new server each time, and wants the same back.
+// cutEverywhere sends in, whole, cut in two at each byte, and byte for byte, to
+// a new server each time, and wants the same back.
 func cutEverywhere(t *testing.T, cfg Config, in, want string) {
 	t.Helper()
 	for _, n := range shardCounts {
@@ -88,8 +88,8 @@ b stats | cmd-put max-job-size current-producers total-jobs
 `)
 }
 
-// What is too big is thrown away as it comes, and keeps nothing waiting that was
-// sent before.
+// What is too big is thrown away as it comes, and keeps nothing waiting that
+// was sent before.
 func TestJobTooBigIsOwedLast(t *testing.T) {
 	inBubble(t, Config{MaxJobSize: 10}, 0, func(b *bench) {
 		a := b.connect()

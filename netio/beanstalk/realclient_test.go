@@ -144,7 +144,8 @@ func TestRealClientTubes(t *testing.T) {
 		for i := range 20 {
 			tube := real.NewTube(c, fmt.Sprintf("tube-%d", i))
 			names = append(names, tube.Name)
-			// The later the tube, the more urgent; the second job of each comes last.
+			// The later the tube, the more urgent; the second job of each comes
+			// last.
 			must2(tube.Put([]byte(tube.Name), uint32(100-i), 0, time.Minute))(t)
 			must2(tube.Put([]byte("late "+tube.Name), 1000, 0, time.Minute))(t)
 		}
@@ -199,7 +200,8 @@ func TestRealClientTubes(t *testing.T) {
 			}
 			must(t, w.Delete(id))
 		}
-		// c uses the last tube it has put to, w watches all and no longer the default.
+		// c uses the last tube it has put to, w watches all and no longer the
+		// default.
 		wantValues(t, must2(real.NewTube(c, names[19]).Stats())(t), map[string]string{
 			"name": `"tube-19"`, "current-jobs-ready": "0", "total-jobs": "3", "current-using": "1",
 			"current-watching": "1", "cmd-delete": "3",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -27,6 +28,7 @@ func startReference(t *testing.T) (socket string) {
 	socket = filepath.Join(t.TempDir(), "s")
 	cmd := exec.Command(reference, "-l", "unix:"+socket)
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // ends with this process, however that ends
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +60,8 @@ func ask(t *testing.T, socket string, segments ...string) string {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	for _, s := range segments {
-		// A quit among the segments closes the connection under us; what was answered
-		// before counts.
+		// A quit among the segments closes the connection under us; what was
+		// answered before counts.
 		if _, err := io.WriteString(conn, s); err != nil {
 			break
 		}

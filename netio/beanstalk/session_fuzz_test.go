@@ -16,8 +16,8 @@ import (
 // fuzzed is what the fuzz tests allow: small, so that the limits are met often.
 var fuzzed = Config{MaxJobSize: 100}
 
-// sessions are where the fuzzer begins. What they say has answers by the hundred
-// elsewhere; here it must have the same whatever the cuts.
+// sessions are where the fuzzer begins. What they say has answers by the
+// hundred elsewhere; here it must have the same whatever the cuts.
 var sessions = []string{
 	"put 5 0 10 3\r\nabc\r\nreserve\r\ndelete 1\r\n",
 	"put 0 0 0 0\r\n\r\nput 1 2 3 4\r\nabcdxxput 0 0 1 101\r\nput 0 0 1 1\r\nx\r\n",
@@ -58,9 +58,9 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// converse sends in to a new server, in one piece or cut at random, half-closes,
-// and returns what comes back, without what differs from one server to the next.
-// It does not let time pass.
+// converse sends in to a new server, in one piece or cut at random,
+// half-closes, and returns what comes back, without what differs from one
+// server to the next. It does not let time pass.
 func converse(t *testing.T, shards int, in []byte, rnd *rand.Rand) []byte {
 	b := newBench(t, fuzzed, router.Config{Shards: shards})
 	defer b.close()

@@ -236,12 +236,14 @@ func (p *peer) close() {
 // play runs a transcript for each number of shards. A line that is not indented
 // is what happens:
 //
-//	a put 0 0 10 3 / abc     peer a sends this; " / " and the end stand for CRLF, " /" at the end for an empty line
+//	a put 0 0 10 3 / abc     peer a sends this; " / " and the end are CRLF,
+//	                         " /" at the end is an empty line
 //	a sends "put 0 0 10 1\r" peer a sends exactly this, a Go string
-//	a stats-job 1 | pri ttr  as above; of the YAML that comes back only these values are shown
+//	a stats-job 1 | pri ttr  as above; of the YAML only these values are shown
 //	a list-tubes |           likewise; all items
-//	a half-closes            the server learns that a has shut down its sending side
-//	a aborts                 the server ends the waits of a, as when it goes down
+//	a half-closes            the server learns that a sends no more
+//	a aborts                 the server ends the waits of a, as it does when it
+//	                         goes down
 //	a closes                 the connection of a is gone
 //	wait 3s                  time passes
 //	drain                    the server is told to drain
@@ -361,8 +363,8 @@ func unfold(line string) string {
 	return strings.ReplaceAll(line, " / ", "\r\n") + "\r\n"
 }
 
-// filter shows the values of a YAML reply, of those keys or if there are none of
-// all lines.
+// filter shows the values of a YAML reply, of those keys or if there are none
+// of all lines.
 func filter(reply string, keys []string) string {
 	body := reply
 	if head, rest, ok := strings.Cut(reply, "\r\n---\n"); ok && strings.HasPrefix(head, "OK ") {

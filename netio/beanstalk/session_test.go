@@ -176,7 +176,8 @@ b delete 1 / delete 2 / delete 3
 `)
 }
 
-// Who asks for a job by its id is a worker once he got one, as in the reference.
+// Who asks for a job by its id is a worker once he got one, as in the
+// reference.
 func TestReserveJobMakesAWorker(t *testing.T) {
 	play(t, `
 a put 0 0 60 1 / r

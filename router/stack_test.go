@@ -1,0 +1,40 @@
+package router
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestNewClientCostStack: the goroutine of a client that has only come keeps the
+// 2 KiB of stack that it began with. 10,000 of them do nothing all day, so a
+// shard's turn is not served on one before it has asked for something.
+func TestNewClientCostStack(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector has larger frames")
+	}
+	r := newEngine(t, 2)
+	const n = 2000
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	come, gone := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			c := r.NewClient()
+			come <- struct{}{}
+			<-gone
+			c.Close()
+		})
+		<-come
+		time.Sleep(10 * time.Microsecond) // the shard is idle again
+	}
+	runtime.ReadMemStats(&after)
+	close(gone)
+	all.Wait()
+	if got := (after.StackInuse - before.StackInuse) / n; got > 3<<10 {
+		t.Errorf("%d bytes of stack a client", got)
+	}
+}
