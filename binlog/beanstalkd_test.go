@@ -4,175 +4,18 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
-	"math"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 )
-
-// The fixtures in testdata/beanstalkd were written by Debian's beanstalkd 1.12
-// on amd64, driven by this test:
-//
-//	go test ./binlog -run TestBeanstalkdFixtures -beanstalkd.make
-//
-// states was left by SIGKILL after beanstalkdPlay, torn by a limit on the size of
-// files, at which the system ended it in the middle of a write. want.json is what
-// stats-job and peek said right before.
-var beanstalkdMake = flag.Bool("beanstalkd.make", false, "write testdata/beanstalkd anew")
-
-const beanstalkdFixtures = "testdata/beanstalkd"
-
-func TestBeanstalkdFixtures(t *testing.T) {
-	if *beanstalkdMake {
-		makeBeanstalkdFixtures(t)
-	}
-	for name, files := range map[string]int{"states": 3, "torn": 3} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(beanstalkdFixtures, name)
-			b, err := os.ReadFile(filepath.Join(dir, "want.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want beanstalkdSaid
-			if err := json.Unmarshal(b, &want); err != nil {
-				t.Fatal(err)
-			}
-			if names, _, err := beanstalkdFiles(OS, dir); err != nil || len(names) < files {
-				t.Errorf("files %v, %v: want %d at least", names, err, files)
-			}
-			want.check(t, importBeanstalkd(t, OS, dir))
-		})
-	}
-}
-
-func makeBeanstalkdFixtures(t *testing.T) {
-	save := func(name, dir string, said *beanstalkdSaid) {
-		to := filepath.Join(beanstalkdFixtures, name)
-		must(t, os.RemoveAll(to))
-		must(t, os.MkdirAll(to, 0o755))
-		names, _, err := beanstalkdFiles(OS, dir)
-		must(t, err)
-		for _, n := range names {
-			b, err := os.ReadFile(filepath.Join(dir, n))
-			must(t, err)
-			must(t, os.WriteFile(filepath.Join(to, n), b, 0o644))
-		}
-		b, err := json.MarshalIndent(said, "", "\t")
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(to, "want.json"), append(b, '\n'), 0o644))
-	}
-
-	dir := t.TempDir()
-	s := startBeanstalkd(t, dir, "-s", "4096")
-	said := beanstalkdPlay(s, 3000, 16)
-	s.kill()
-	save("states", dir, said)
-
-	dir = t.TempDir()
-	s = limitBeanstalkd(t, dir, 8192, "-s", "4096")
-	c := s.dial()
-	for range 3 {
-		c.put("torn", 5, 0, 10, "before")
-	}
-	said = s.said()
-	fmt.Fprintf(c.conn, "put 5 0 10 20000\r\n%s\r\n", strings.Repeat("x", 20000))
-	if line, err := c.r.ReadString('\n'); err == nil {
-		t.Fatalf("it is not torn: %s", line)
-	}
-	s.kill()
-	save("torn", dir, said)
-}
-
-// TestBeanstalkdLive has the reader read what beanstalkd writes here and now,
-// and compares with what it said before it was killed, and with what it makes
-// of its files itself. Its faults, which the reader does not share:
-//
-//   - a job of more bytes than the limit less 2, which it took, it does not
-//     restore, nor what follows in that file: hence -z here;
-//   - jobs that it finds buried it counts as buried once more;
-//   - and orders them as they were put, not as they were buried.
-func TestBeanstalkdLive(t *testing.T) {
-	dir := t.TempDir()
-	s := startBeanstalkd(t, dir, "-s", "4096")
-	said := beanstalkdPlay(s, math.MaxUint16, 1000)
-	stats := s.dial().say("stats")
-	s.kill()
-	if strings.Contains(stats, "binlog-records-migrated: 0\n") {
-		t.Error("nothing was migrated")
-	}
-	jobs := importBeanstalkd(t, OS, dir)
-	said.check(t, jobs)
-
-	again := t.TempDir()
-	must(t, os.CopyFS(again, os.DirFS(dir)))
-	s = startBeanstalkd(t, again, "-z", "65537")
-	theirs := s.said()
-	for i := range theirs.Jobs {
-		j := &theirs.Jobs[i]
-		if j.State == "buried" {
-			j.Buries--
-		}
-		j.Written = nil
-	}
-	theirs.Buried = said.Buried
-	theirs.check(t, jobs)
-	c := s.dial()
-	c.say("use buried")
-	var order []uint64
-	for {
-		var id uint64
-		if n, _ := fmt.Sscanf(c.say("peek-buried"), "FOUND %d", &id); n == 0 {
-			break
-		}
-		order = append(order, id)
-		c.say("delete %d", id)
-	}
-	t.Logf("buried in the order %v; beanstalkd restored %v", said.Buried, order)
-	s.kill()
-}
-
-// TestBeanstalkdRestarted: beanstalkd wrote the files in two lives. What it counts
-// too much in the second one comes with the next record of a job.
-func TestBeanstalkdRestarted(t *testing.T) {
-	dir := t.TempDir()
-	s := startBeanstalkd(t, dir)
-	c := s.dial()
-	a, b := c.put("t", 1, 0, 60, "a"), c.put("t", 1, 0, 60, "b")
-	for _, id := range []uint64{b, a} {
-		c.say("reserve-job %d", id)
-		c.say("bury %d 1", id)
-	}
-	s.kill()
-	s = startBeanstalkd(t, dir)
-	c = s.dial()
-	c.say("kick-job %d", b)
-	c.say("reserve-job %d", b)
-	c.say("bury %d 1", b)
-	said, _ := c.job(b)
-	t.Logf("beanstalkd says that a job which it buried twice was buried %d times", said.Buries)
-	s.kill()
-	jobs := importBeanstalkd(t, OS, dir)
-	if len(jobs) != 2 || jobs[0].Buries != 1 || jobs[0].At != 1 || jobs[1].Buries != 2 || jobs[1].At != 2 {
-		t.Errorf("jobs %+v", jobs)
-	}
-}
 
 // TestBeanstalkdCut: wherever the end of the last file is missing, all records
 // before that count, and nothing is said.
@@ -373,8 +216,8 @@ func TestBeanstalkdDamage(t *testing.T) {
 	}
 }
 
-// TestBeanstalkdBuried: the order of burials and their number come out of copies,
-// restarts and files that are gone.
+// TestBeanstalkdBuried: the order of burials and their number come out of
+// copies, restarts and files that are gone.
 func TestBeanstalkdBuried(t *testing.T) {
 	put := func(id uint64) beanstalkdRec { return beanstalkdRec{id: id, name: "t", state: 1} }
 	bury := func(id uint64, reserves, buries uint32) beanstalkdRec {
@@ -437,7 +280,7 @@ func FuzzReadBeanstalkd(f *testing.F) {
 		reports := 0
 		var from, to runtime.MemStats
 		runtime.ReadMemStats(&from)
-		jobs, err := readBeanstalkd(files, "", names, func(Damage) { reports++ })
+		jobs, _, err := readBeanstalkd(files, "", names, func(Damage) { reports++ })
 		runtime.ReadMemStats(&to)
 		must(t, err)
 		if got, most := to.TotalAlloc-from.TotalAlloc, uint64(1<<20+16*(len(a)+len(b))); got > most {
@@ -525,384 +368,23 @@ func readBeanstalkdIn(t *testing.T, fsys FS, dir string, report func(Damage)) []
 	for _, d := range foreign {
 		report(d)
 	}
-	jobs, err := readBeanstalkd(fsys, dir, names, report)
+	jobs, _, err := readBeanstalkd(fsys, dir, names, report)
 	must(t, err)
 	return jobs
 }
 
-// beanstalkdPlay has a beanstalkd use all commands that change a job, and tells
-// what it said of the jobs in the end. They are in all states; the largest body
-// has that many bytes, and so many other jobs come and go.
-func beanstalkdPlay(s *beanstalkdServer, largest, churn int) *beanstalkdSaid {
-	c := s.dial()
-	ready := c.put("plain", 100, 0, 60, "ready")
-	timedOut := c.put("slow", 100, 0, 1, "its ttr passes")
-	late := c.put("slow", 100, 0, 1, "its ttr passes, then it is released")
-	slow := s.dial()
-	slow.say("watch slow")
-	slow.say("ignore default")
-	slow.say("reserve")
-	slow.say("reserve")
-
-	c.put("plain", 0, 0, 60, "urgent")
-	c.put("plain", math.MaxUint32, 0, math.MaxUint32, "the largest numbers")
-	c.put("plain", 100, math.MaxUint32, 60, "delayed for an age")
-	c.put(strings.Repeat("long", 50), 100, 0, 60, "")
-	c.put("x", 100, 1000, 4000, "delayed")
-	c.put("0-+/;.$_()z", 100, 0, 60, strings.Repeat("\x00\r\n\xff", (largest+3)/4)[:largest])
-
-	reserved := c.put("work", 100, 0, 4000, "reserved")
-	touched := c.put("work", 100, 0, 4000, "reserved and touched")
-	c.say("watch work")
-	c.say("ignore default")
-	c.say("reserve-with-timeout 0")
-	c.say("reserve-with-timeout 0")
-	c.say("touch %d", touched)
-	lost := c.put("work", 100, 0, 4000, "its worker goes")
-	goes := s.dial()
-	goes.say("reserve-job %d", lost)
-	goes.conn.Close()
-
-	// Buried, in an order other than that of the ids.
-	var ids []uint64
-	for i := range 6 {
-		ids = append(ids, c.put("buried", 100, 0, 60, fmt.Sprint("buried ", i)))
-	}
-	bury := func(id uint64, pri int) {
-		c.say("reserve-job %d", id)
-		c.write(id, "bury %d %d", id, pri)
-		s.order = append(slices.DeleteFunc(s.order, func(b uint64) bool { return b == id }), id)
-	}
-	bury(ids[4], 1)
-	bury(ids[1], 2000)
-	bury(ids[3], 100)
-	bury(ids[0], 100)
-	bury(ids[5], 100)
-	c.write(ids[1], "kick-job %d", ids[1])
-	bury(ids[1], 3)
-	bury(ids[3], 4) // reserve-job takes a buried job too, and nothing is written
-
-	kicked := c.put("kicked", 100, 0, 60, "kicked")
-	bury(kicked, 100)
-	c.say("use kicked")
-	c.write(kicked, "kick 1")
-	s.order = s.order[:len(s.order)-1]
-	early := c.put("kicked", 100, 1000, 60, "kicked out of a delay")
-	c.say("use kicked")
-	c.write(early, "kick 1")
-
-	released := c.put("released", 100, 0, 60, "released")
-	c.say("reserve-job %d", released)
-	c.say("release %d 17 0", released) // nothing is written
-	c.say("reserve-job %d", released)
-	c.write(released, "release %d 18 500", released)
-
-	for i, state := range []string{"ready", "delayed", "reserved", "buried"} {
-		id := c.put("deleted", 100, i%2*1000, 60, "deleted, "+state)
-		if i >= 2 {
-			c.say("reserve-job %d", id)
+// TestBeanstalkdLastID: ids go on above those of jobs that are deleted, or that
+// are not there for other reasons.
+func TestBeanstalkdLastID(t *testing.T) {
+	put := func(id uint64) beanstalkdRec { return beanstalkdRec{id: id, name: "t", state: 1} }
+	for _, last := range []beanstalkdRec{put(7), {id: 7}, {id: 7, state: 3}, {id: 7, name: "t", state: 1, created: 5}} {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "binlog.1"), beanstalkdWrite(put(3), put(7), last, put(5)), 0o600))
+		st, err := Open(Config{Dir: dir, Shards: 1})
+		must(t, err)
+		if _, err := st.Replay(0, nowhere{}); err != nil || st.LastID() != 7 {
+			t.Errorf("with %+v the last id is %d: %v", last, st.LastID(), err)
 		}
-		if state == "buried" {
-			c.say("bury %d 1", id)
-		}
-		c.say("delete %d", id)
+		must(t, st.Close())
 	}
-
-	for _, id := range []uint64{timedOut, late} {
-		// Deadlines that pass together are seen when the connection speaks again.
-		for !strings.Contains(slow.say("stats-job %d", id), "timeouts: 1\n") {
-			time.Sleep(50 * time.Millisecond)
-		}
-	}
-	c.say("reserve-job %d", late)
-	c.write(late, "release %d 102 1000", late)
-	c.say("reserve-job %d", late)
-	c.say("release %d 103 0", late)
-	c.churn(churn)
-
-	// After compaction too.
-	bury(ids[2], 100)
-	after := c.put("plain", 100, 0, 60, "the last")
-	said := s.said()
-	for id, state := range map[uint64]string{reserved: "reserved", touched: "reserved", lost: "ready", ready: "ready", kicked: "ready", early: "ready", released: "delayed", after: "ready"} {
-		if got := said.job(id).State; got != state {
-			s.t.Errorf("job %d is %q, want %s", id, got, state)
-		}
-	}
-	return said
-}
-
-// beanstalkdSaid is what a beanstalkd said of all its jobs.
-type beanstalkdSaid struct {
-	Jobs   []beanstalkdJobSaid
-	Buried []uint64 // in the order they were buried
-}
-
-// beanstalkdJobSaid is what it said of one job.
-type beanstalkdJobSaid struct {
-	ID                                          uint64
-	Tube, State                                 string
-	Pri, Delay, TTR                             uint32
-	Age, Left                                   int64 // seconds
-	Reserves, Timeouts, Releases, Buries, Kicks uint32
-	Length                                      int
-	Sum                                         string    // of the body
-	Asked                                       time.Time // when this was said
-	// Written is what it said at the job's last record. What came later may be
-	// in the files by compaction.
-	Written *beanstalkdJobSaid `json:",omitempty"`
-}
-
-func (s *beanstalkdSaid) job(id uint64) *beanstalkdJobSaid {
-	i, ok := slices.BinarySearchFunc(s.Jobs, id, func(j beanstalkdJobSaid, id uint64) int { return cmp.Compare(j.ID, id) })
-	if !ok {
-		return &beanstalkdJobSaid{}
-	}
-	return &s.Jobs[i]
-}
-
-// check compares with jobs that were read from its files.
-func (s *beanstalkdSaid) check(t *testing.T, jobs []*Job) {
-	t.Helper()
-	got := make(map[uint64]*Job)
-	for _, j := range jobs {
-		got[j.ID] = j
-	}
-	for i := range s.Jobs {
-		want := &s.Jobs[i]
-		j := got[want.ID]
-		if j == nil {
-			t.Errorf("job %d is missing", want.ID)
-			continue
-		}
-		delete(got, want.ID)
-		want.check(t, j)
-		if place := slices.Index(s.Buried, want.ID) + 1; j.State == Buried && j.At != int64(place) {
-			t.Errorf("job %d was buried as the %d-th, want %d-th", j.ID, j.At, place)
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(got)) {
-		t.Errorf("job %d is not one of those: %+v", id, got[id])
-	}
-}
-
-func (s *beanstalkdJobSaid) check(t *testing.T, j *Job) {
-	t.Helper()
-	if s.Written != nil && s.Written.same(j) {
-		s = s.Written
-	}
-	if !s.same(j) {
-		got := *j
-		got.Body = nil
-		t.Errorf("job %d is\n%+v, want\n%+v", s.ID, got, *s)
-	}
-	if len(j.Body) != s.Length || beanstalkdSum(j.Body) != s.Sum {
-		t.Errorf("job %d has another body, of %d bytes", s.ID, len(j.Body))
-	}
-	// They say whole seconds.
-	near := func(what string, at, after int64) {
-		t.Helper()
-		const slack = 500 * time.Millisecond
-		if d := time.Unix(0, at).Sub(s.Asked) - time.Duration(after)*time.Second; d < -time.Second-slack || d > time.Second+slack {
-			t.Errorf("job %d: %s is off by %s", s.ID, what, d)
-		}
-	}
-	near("the time of its put", j.Created, -s.Age)
-	if j.State == Delayed {
-		near("the end of its delay", j.At, s.Left)
-	}
-	if j.State == Ready && j.At != 0 {
-		t.Errorf("job %d is ready at %d", s.ID, j.At)
-	}
-}
-
-// same compares all but the times and the body.
-func (s *beanstalkdJobSaid) same(j *Job) bool {
-	state := map[string]State{"delayed": Delayed, "buried": Buried}[s.State]
-	want := Meta{s.ID, state, s.Pri, s.Delay, j.At, s.Reserves, s.Timeouts, s.Releases, s.Buries, s.Kicks}
-	return j.Meta == want && j.TTR == s.TTR && j.Tube == s.Tube
-}
-
-func beanstalkdSum(b []byte) string {
-	sum := sha256.Sum256(b)
-	return fmt.Sprintf("%x", sum[:8])
-}
-
-// beanstalkdServer is a beanstalkd that runs for the test.
-type beanstalkdServer struct {
-	t       *testing.T
-	socket  string
-	cmd     *exec.Cmd
-	written map[uint64]beanstalkdJobSaid // at the last record of each job
-	order   []uint64                     // of burials, of the jobs that are buried
-}
-
-const beanstalkdPath = "/usr/bin/beanstalkd"
-
-// startBeanstalkd starts one on a unix socket with a binlog in a directory.
-// Where it is not installed the test is skipped, and fails in CI.
-func startBeanstalkd(t *testing.T, dir string, args ...string) *beanstalkdServer {
-	return limitBeanstalkd(t, dir, 0, args...)
-}
-
-// limitBeanstalkd starts one that can write files up to a size in bytes. Where
-// one goes over it the system ends it, once the part that fits is written.
-func limitBeanstalkd(t *testing.T, dir string, size int, args ...string) *beanstalkdServer {
-	t.Helper()
-	if _, err := os.Stat(beanstalkdPath); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("beanstalkd is not installed: %v", err)
-		}
-		t.Skipf("not compared with beanstalkd: %v (Debian's package beanstalkd has it)", err)
-	}
-	s := &beanstalkdServer{t: t, socket: filepath.Join(t.TempDir(), "s"), written: make(map[uint64]beanstalkdJobSaid)}
-	line := `exec "$0" "$@"`
-	if size > 0 {
-		line = fmt.Sprintf("ulimit -f %d; ", size/512) + line
-	}
-	s.cmd = exec.Command("/bin/sh", slices.Concat([]string{"-c", line, beanstalkdPath, "-l", "unix:" + s.socket, "-b", dir}, args)...)
-	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
-	must(t, err)
-	defer stderr.Close()
-	s.cmd.Stderr = stderr
-	must(t, s.cmd.Start())
-	t.Cleanup(func() {
-		s.kill()
-		if said, _ := os.ReadFile(stderr.Name()); size == 0 && len(said) > 0 {
-			t.Logf("beanstalkd said: %s", said)
-		}
-	})
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
-		conn, err := net.Dial("unix", s.socket)
-		if err == nil {
-			conn.Close()
-			return s
-		}
-		if time.Now().After(end) {
-			t.Fatalf("beanstalkd does not listen: %v", err)
-		}
-	}
-}
-
-// kill sends SIGKILL.
-func (s *beanstalkdServer) kill() {
-	if s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
-	}
-}
-
-// said asks about all jobs.
-func (s *beanstalkdServer) said() *beanstalkdSaid {
-	c := s.dial()
-	said := &beanstalkdSaid{Buried: s.order}
-	// The next put tells how many ids there are. Since it is deleted the reader
-	// must not know it.
-	last := c.put("last", 0, 0, 1, "")
-	c.say("delete %d", last)
-	for id := range last {
-		j, ok := c.job(id)
-		if !ok {
-			continue
-		}
-		if w := s.written[id]; w.Pri != j.Pri || w.State != j.State || w.Reserves != j.Reserves || w.Timeouts != j.Timeouts || w.Releases != j.Releases {
-			j.Written = &w
-		}
-		said.Jobs = append(said.Jobs, j)
-	}
-	return said
-}
-
-func (s *beanstalkdServer) dial() *beanstalkdConn {
-	conn, err := net.Dial("unix", s.socket)
-	must(s.t, err)
-	must(s.t, conn.SetDeadline(time.Now().Add(20*time.Second)))
-	s.t.Cleanup(func() { conn.Close() })
-	return &beanstalkdConn{s, conn, bufio.NewReader(conn)}
-}
-
-type beanstalkdConn struct {
-	s    *beanstalkdServer
-	conn net.Conn
-	r    *bufio.Reader
-}
-
-// say sends a line and returns the answer, with its body in a second line.
-func (c *beanstalkdConn) say(format string, args ...any) string {
-	c.s.t.Helper()
-	if _, err := fmt.Fprintf(c.conn, format+"\r\n", args...); err != nil {
-		c.s.t.Fatal(err)
-	}
-	line, err := c.r.ReadString('\n')
-	if err != nil {
-		c.s.t.Fatalf("answer to %.40q: %v", format, err)
-	}
-	f := strings.Fields(line)
-	switch f[0] {
-	case "OK", "FOUND", "RESERVED":
-		n, _ := strconv.Atoi(f[len(f)-1])
-		b := make([]byte, n+2)
-		if _, err := io.ReadFull(c.r, b); err != nil {
-			c.s.t.Fatal(err)
-		}
-		return line + string(b[:n])
-	case "INSERTED", "USING", "WATCHING", "BURIED", "KICKED", "RELEASED", "DELETED", "TOUCHED", "NOT_FOUND":
-		return line
-	}
-	c.s.t.Fatalf("the answer to %.40q is %s", fmt.Sprintf(format, args...), line)
-	return ""
-}
-
-// write says something that beanstalkd writes a record of.
-func (c *beanstalkdConn) write(id uint64, format string, args ...any) {
-	c.s.t.Helper()
-	c.say(format, args...)
-	c.s.written[id], _ = c.job(id)
-}
-
-func (c *beanstalkdConn) put(tube string, pri, delay, ttr int, body string) (id uint64) {
-	c.s.t.Helper()
-	c.say("use %s", tube)
-	answer := c.say("put %d %d %d %d\r\n%s", pri, delay, ttr, len(body), body)
-	if _, err := fmt.Sscanf(answer, "INSERTED %d", &id); err != nil {
-		c.s.t.Fatalf("the answer to a put is %s", answer)
-	}
-	c.s.written[id], _ = c.job(id)
-	return id
-}
-
-// churn puts and deletes jobs, so that there is something to compact.
-func (c *beanstalkdConn) churn(count int) {
-	c.say("use churn")
-	for range count {
-		answer := strings.Fields(c.say("put 1 0 1 100\r\n%0100d", 0))
-		c.say("delete %s", answer[1])
-	}
-}
-
-// job asks about a job.
-func (c *beanstalkdConn) job(id uint64) (j beanstalkdJobSaid, ok bool) {
-	head, body, _ := strings.Cut(c.say("peek %d", id), "\n")
-	if !strings.HasPrefix(head, "FOUND") {
-		return j, false
-	}
-	said := make(map[string]string)
-	for line := range strings.Lines(c.say("stats-job %d", id)) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-		said[key] = strings.Trim(value, `"`)
-	}
-	num := func(key string) int64 {
-		n, err := strconv.ParseInt(said[key], 10, 64)
-		if err != nil {
-			c.s.t.Errorf("%s of job %d is %q", key, id, said[key])
-		}
-		return n
-	}
-	num32 := func(key string) uint32 { return uint32(num(key)) }
-	return beanstalkdJobSaid{
-		ID: id, Tube: said["tube"], State: said["state"], Pri: num32("pri"), Delay: num32("delay"), TTR: num32("ttr"),
-		Age: num("age"), Left: num("time-left"), Reserves: num32("reserves"), Timeouts: num32("timeouts"),
-		Releases: num32("releases"), Buries: num32("buries"), Kicks: num32("kicks"),
-		Length: len(body), Sum: beanstalkdSum([]byte(body)), Asked: time.Now(),
-	}, true
 }

@@ -78,8 +78,8 @@ func (k *block) encode(b []byte, seed uint32) {
 	le.PutUint32(b[4:], crc32.Update(seed, castagnoli, b[8:blockHeader]))
 }
 
-// decodeBlock reads a header. It reports false if there is none of a segment with
-// that seed.
+// decodeBlock reads a header. It reports false if there is none of a segment
+// with that seed.
 func decodeBlock(b []byte, seed uint32) (k block, ok bool) {
 	le := binary.LittleEndian
 	if le.Uint32(b) != blockMagic || le.Uint32(b[4:]) != crc32.Update(seed, castagnoli, b[8:blockHeader]) {

@@ -3,16 +3,16 @@
 //
 // # What is promised
 //
-//   - What waits for a batch (Held) is released when the batch and all before it
-//     are written with write(2), and with Config.Sync 0 when they are synced. A
-//     killed process loses nothing that it has answered; with Sync 0 neither
-//     does a machine that loses its power; otherwise at most what was answered
-//     in the last Config.Sync.
+//   - What waits for a batch (Held) is released when the batch and all before
+//     it are written with write(2), and with Config.Sync 0 when they are
+//     synced. A killed process loses nothing that it has answered; with Sync 0
+//     neither does a machine that loses its power; otherwise at most what was
+//     answered in the last Config.Sync.
 //   - Reading back gives each job as it was last changed, in every field.
 //   - A block is whole or ignored. What is damaged is reported with file and
-//     offset, the rest is read, and nothing is served whose checksum is wrong. A
-//     block at the end that was cut off in the middle is no damage: nobody was
-//     told of it.
+//     offset, the rest is read, and nothing is served whose checksum is wrong.
+//     A block at the end that was cut off in the middle is no damage: nobody
+//     was told of it.
 //   - A full disk keeps puts out, and nothing else: space for the rest is set
 //     aside before it is needed. A failed write or sync is final: the log says
 //     no more (Log.Err), whatever the next sync would say.
@@ -48,8 +48,8 @@
 //
 // # The directory
 //
-//	lock                    locked while a server has the directory, as beanstalkd does it
-//	manifest                which epoch counts, and how many streams it has; see manifest
+//	lock                    locked while a server has the directory
+//	manifest                which epoch counts, and of how many streams
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
 //	beanstalkd/             its own files, after their import
 //
@@ -83,13 +83,14 @@
 //	88     blocks
 //
 // S is the id of the directory, which is random, and the number of the segment:
-// what looks like a block in the body of a job is none. Blocks of a stream are numbered without gaps, over all of its segments, so
-// that one that is missing is missed. (A block with a roll has the number of the
-// one behind it.) A block of more than 8 MiB before
-// compression is not compressed. The byte at the end is not compressed; it is
-// there because zeros at the end are taken for what a power failure has left
-// unwritten. A record is a byte that says what it is, and
-// fields:
+// what looks like a block in the body of a job is none. Blocks of a stream are
+// numbered without gaps, over all of its segments, so that one that is missing
+// is missed. (A block with a roll has the number of the one behind it. Behind
+// what could not be read numbers are left out, as many as there may be blocks
+// in it.) A block of more than 8 MiB before compression is not compressed. The
+// byte at the end is not compressed; it is there because zeros at the end are
+// taken for what a power failure has left unwritten. A record is a byte that
+// says what it is, and fields:
 //
 //	bits 0‥3  kind        4‥5  state: 0 ready, 1 delayed, 2 buried        6  with counters
 //

@@ -26,8 +26,8 @@ import (
 // is read-only, and beside a server: then it shows what was there when it came
 // by. It takes no more memory than the largest block needs. A nil fsys is OS.
 //
-// It returns how many lines are damage; Open would report the same. The error is
-// why not all could be read, or be printed.
+// It returns how many lines are damage; Open would report the same. The error
+// is why not all could be read, or be printed.
 func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 	if fsys == nil {
 		fsys = OS

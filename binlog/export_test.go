@@ -71,7 +71,8 @@ func (b Block) Reseal(file []byte, seq uint64) []byte {
 	return data
 }
 
-// Future returns the first bytes of a segment of the next version of the format.
+// Future returns the first bytes of a segment of the next version of the
+// format.
 func Future(header []byte, intact bool) []byte {
 	b := slices.Clone(header)
 	binary.LittleEndian.PutUint32(b[8:], Version+1)
@@ -81,5 +82,16 @@ func Future(header []byte, intact bool) []byte {
 	return b
 }
 
-// Room is how many bytes are set aside and not spoken for, as the shard sees it.
+// Room is how many bytes are set aside and not spoken for, as the shard sees
+// it.
 func (l *Log) Room() int64 { return l.unspoken() }
+
+// Zero sets space aside by writing zeros.
+var Zero = zero
+
+// Ready tells whether there is a next segment.
+func (l *Log) Ready() bool { return l.ready.Load() }
+
+// Settled is the index of the segment that the shard writes to, without going
+// on in the next.
+func (l *Log) Settled() uint64 { return l.to.name.index }

@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -28,8 +29,8 @@ type FS interface {
 	// need be, for as long as the answer is not closed. It is ErrLocked if
 	// somebody else has it.
 	Lock(name string) (Unlocker, error)
-	// Size is how many bytes the file system of that directory can hold in all, and
-	// Free how many more.
+	// Size is how many bytes the file system of that directory can hold in all,
+	// and Free how many more.
 	Size(name string) (int64, error)
 	Free(name string) (int64, error)
 	// Writable is nil if files can be made in that directory.
@@ -102,20 +103,24 @@ func (osFS) Lock(name string) (Unlocker, error) {
 }
 
 func (osFS) Size(name string) (int64, error) {
-	st, err := statfs(name)
-	return int64(st.Blocks) * st.Bsize, err
+	size, _, err := statfs(name)
+	return size, err
 }
 
 func (osFS) Free(name string) (int64, error) {
-	st, err := statfs(name)
-	return int64(st.Bavail) * st.Bsize, err
+	_, free, err := statfs(name)
+	return free, err
 }
 
-func statfs(name string) (st unix.Statfs_t, err error) {
+func statfs(name string) (size, free int64, err error) {
+	var st unix.Statfs_t
 	if err := unix.Statfs(name, &st); err != nil {
-		return st, &fs.PathError{Op: "statfs", Path: name, Err: err}
+		return 0, 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
-	return st, nil
+	if st.Blocks == 0 { // it has no limit of its own, as ramfs, or does not know it
+		return math.MaxInt64, math.MaxInt64, nil
+	}
+	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
 }
 
 func (osFS) Writable(name string) error {
@@ -147,8 +152,7 @@ func (f osFile) Sync() error {
 	}
 }
 
-// Allocate falls back on writing zeros where the file system knows no better,
-// which moves the end of the file: readers take zeros for the end anyway.
+// Allocate falls back on writing zeros where the file system knows no better.
 func (f osFile) Allocate(off, size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, size)
@@ -158,20 +162,28 @@ func (f osFile) Allocate(off, size int64) error {
 		case unix.EINTR:
 			continue
 		case unix.EOPNOTSUPP, unix.ENOSYS:
-			return f.zero(off, size)
+			return zero(f, off, size)
 		}
 		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 	}
 }
 
-func (f osFile) zero(off, size int64) error {
-	zeros := make([]byte, min(size, 1<<20))
-	for size > 0 {
-		n, err := f.WriteAt(zeros[:min(size, int64(len(zeros)))], off)
+// zero sets space aside by writing zeros, which moves the end of the file:
+// readers take zeros for the end anyway. What is before the end stays: more may
+// have been written than was set aside.
+func zero(f File, off, size int64) error {
+	end := off + size
+	at, err := f.Size()
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, max(0, min(size, 1<<20)))
+	for at = max(at, off); at < end; {
+		n, err := f.WriteAt(zeros[:min(end-at, int64(len(zeros)))], at)
 		if err != nil {
 			return err
 		}
-		off, size = off+int64(n), size-int64(n)
+		at += int64(n)
 	}
 	return nil
 }

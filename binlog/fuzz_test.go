@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -87,23 +85,6 @@ func FuzzReplay(f *testing.F) {
 		rest["manifest"] = string(manifest)
 		readAnything(t, rest)
 	})
-}
-
-func goldenFiles(t testing.TB) map[string]string {
-	t.Helper()
-	all := make(map[string]string)
-	list, err := os.ReadDir(goldenDir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range list {
-		b, err := os.ReadFile(filepath.Join(goldenDir, e.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[e.Name()] = string(b)
-	}
-	return all
 }
 
 // FuzzSplice takes the files of a history, and cuts, doubles, moves and flips

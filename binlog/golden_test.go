@@ -100,10 +100,8 @@ func golden(t testing.TB) map[string]string {
 	return files(t, f)
 }
 
-func TestGolden(t *testing.T) {
-	if *goldenMake {
-		makeGolden(t)
-	}
+func goldenFiles(t testing.TB) map[string]string {
+	t.Helper()
 	all := make(map[string]string)
 	list, err := os.ReadDir(goldenDir)
 	if err != nil {
@@ -116,6 +114,14 @@ func TestGolden(t *testing.T) {
 		}
 		all[e.Name()] = string(b)
 	}
+	return all
+}
+
+func TestGolden(t *testing.T) {
+	if *goldenMake {
+		makeGolden(t)
+	}
+	all := goldenFiles(t)
 	want, err := os.ReadFile(goldenDump)
 	if err != nil {
 		t.Fatal(err)

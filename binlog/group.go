@@ -14,8 +14,8 @@ type group struct {
 const maxGroup = 1 << 20
 
 // maxBatch is the size in bytes from which on what was appended goes to the
-// queue before its batch ends. So blocks stay small enough to be compressed, but
-// for a larger job, which is in one by itself.
+// queue before its batch ends. So blocks stay small enough to be compressed,
+// but for a larger job, which is in one by itself.
 const maxBatch = 4 << 20
 
 // keptGroup is how large a buffer is kept to be used again.

@@ -56,14 +56,14 @@ func (st *Store) imported(name string) (importedFile, error) {
 
 // replayBeanstalkd reads the jobs of beanstalkd's files.
 func (st *Store) replayBeanstalkd(sink Sink) error {
-	jobs, err := readBeanstalkd(st.fs, st.cfg.Dir, st.beanstalkd, st.report)
+	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.beanstalkd, st.report)
 	if err != nil {
 		return st.wrap(err)
 	}
 	for _, j := range jobs {
 		sink.Put(j, 0)
-		st.importedID = max(st.importedID, j.ID)
 	}
+	st.importedID = last
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -49,10 +50,14 @@ func (j *janitor) discard(before uint64) {
 
 // look wakes the janitor if the segment needs it.
 func (j *janitor) look(seg *segment) {
-	short := seg.room.Load() < j.reserve()+j.step()/2 && !j.full.Load()
-	if !short && j.ready.Load() {
-		return
+	short := seg.room.Load() < j.Reserve()+j.Step()/2 && !j.full.Load()
+	if short || !j.ready.Load() {
+		j.ask()
 	}
+}
+
+// ask has the goroutine prepare what there is to prepare.
+func (j *janitor) ask() {
 	if !j.want() {
 		poke(j.wake)
 	}
@@ -99,8 +104,7 @@ func (j *janitor) work() (wait time.Duration) {
 		left := j.store.cfg.Sync - time.Since(synced)
 		if left > 0 && drops == 0 {
 			wait = left
-		} else if err := j.sync(); err != nil {
-			j.fail(err)
+		} else if j.sync() != nil {
 			return 0
 		}
 	}
@@ -119,7 +123,7 @@ func (j *janitor) work() (wait time.Duration) {
 	return wait
 }
 
-// sync syncs what is written, in any mode.
+// sync syncs what is written, in any mode. That it fails is the end of the log.
 func (j *janitor) sync() error {
 	j.mu.Lock()
 	seg := j.writer.to
@@ -132,9 +136,9 @@ func (j *janitor) sync() error {
 		return nil // the writer has synced it
 	}
 	if err := seg.file.Sync(); err != nil {
-		return fmt.Errorf("syncing %s: %w", seg.name, err)
+		j.fail(fmt.Errorf("syncing %s: %w", seg.name, err))
 	}
-	return nil
+	return j.Err()
 }
 
 // prepare sets space aside in the current segment, and has a next one ready. It
@@ -143,22 +147,28 @@ func (j *janitor) prepare() bool {
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
-	if seg.room.Load() < j.reserve()+j.step() {
+	made := j.newest > seg.name.index
+	if made && !j.ready.Load() {
+		// The shard goes on in the next one already: nothing more is promised here,
+		// though it may take long until the writer comes by.
+		if _, err := seg.giveBack(true); err != nil {
+			j.fail(err)
+		}
+		return true
+	}
+	if seg.room.Load() < j.Reserve()+j.Step() {
 		j.store.space.Lock()
-		err := seg.allocate(j.step())
+		err := seg.allocate(j.Step())
 		j.store.space.Unlock()
 		if err != nil && !isFull(err) {
 			j.fail(err)
 		}
 		// On a full disk, a put that needs more finds out itself.
 	}
-	if j.ready.Load() || j.newest > seg.name.index {
-		return true // it is there already, or is going to be written to
+	if made {
+		return true
 	}
-	next, err := j.create()
-	if err == nil && j.store.cfg.Sync != SyncNever {
-		err = j.store.fs.SyncDir(j.store.cfg.Dir)
-	}
+	next, err := j.createNext()
 	if err != nil {
 		j.tried = time.Now()
 		if !isFull(err) {
@@ -173,6 +183,18 @@ func (j *janitor) prepare() bool {
 		(*f)() // the shard may have nothing else to do
 	}
 	return true
+}
+
+// createNext makes the file of the next segment, for good.
+func (j *janitor) createNext() (*segment, error) {
+	seg, err := j.create()
+	if err != nil || j.store.cfg.Sync == SyncNever {
+		return seg, err
+	}
+	if err := j.store.fs.SyncDir(j.store.cfg.Dir); err != nil {
+		return nil, errors.Join(err, j.abandon(seg))
+	}
+	return seg, nil
 }
 
 // remove removes the files of segments before that one.

@@ -52,8 +52,9 @@ type Log struct {
 	// clears that.
 	next  *segment
 	ready atomic.Bool
-	// tight says that the disk is nearly full; the shard writes it. freed says that
-	// something was given back to the disk: the janitor sets it, the shard clears it.
+	// tight says that the disk is nearly full; the shard writes it. freed says
+	// that something was given back to the disk: the janitor sets it, the shard
+	// clears it.
 	tight, freed atomic.Bool
 	// full says that no more space could be set aside. The shard writes it.
 	full atomic.Bool
@@ -92,8 +93,7 @@ func newLog(st *Store, t *stream) (*Log, error) {
 		l.writer.previous = t.names[len(t.names)-1].index
 	}
 	if err := l.writer.begin(seg, l.writer.seq); err != nil {
-		seg.file.Close()
-		return nil, fmt.Errorf("beginning %s: %w", seg.name, err)
+		return nil, errors.Join(fmt.Errorf("beginning %s: %w", seg.name, err), l.abandon(seg))
 	}
 	l.writer.take(seg)
 	l.begun = seg.name.index
@@ -146,41 +146,50 @@ func (l *Log) Segment() uint64 {
 	return l.to.name.index
 }
 
-// roll goes on in the next segment. On a full disk that has to do with the space
-// that the one before has not used.
+// roll goes on in the next segment. On a full disk that has to do with the
+// space that the one before has not used.
 func (l *Log) roll() {
 	if time.Since(l.stayed) < retry {
 		return
 	}
 	l.lookAtDisk()
-	want := l.reserve() + l.step()
+	want := l.Reserve() + l.Step()
 	l.store.space.Lock() // what is given back is taken by nobody else
 	defer l.store.space.Unlock()
 	if err := l.next.allocate(want); err != nil {
-		if l.noRoom(err); l.Err() != nil {
+		l.noRoom(err)
+		if l.Err() != nil || !l.handOver(want) {
+			l.stayed = time.Now()
 			return
-		}
-		given, err := l.to.giveBack()
-		if err != nil {
-			l.fail(err)
-			return
-		}
-		want = max(min(want, given), minSegment)
-		for err = l.next.allocate(want); err != nil; err = l.next.allocate(want) {
-			// Files take whole pages, and another program may have taken some. What
-			// there was may be taken all the same: nothing is in that file yet.
-			if err := l.next.file.Truncate(0); err != nil {
-				l.fail(err)
-				return
-			}
-			if want -= max(want/16, minSegment); want < minSegment {
-				l.stayed = time.Now()
-				return // somebody else has taken it
-			}
 		}
 	}
 	l.to, l.next = l.next, nil
 	l.ready.Store(false)
+	l.janitor.ask() // what is left of the one before is of no use any more
+}
+
+// handOver gives back what the segment has not used of its space, and sets as
+// much of that aside in the next one as there is, but no more than that many
+// bytes. It reports false if that is too little: then the segment has it again.
+func (l *Log) handOver(most int64) bool {
+	given, err := l.to.giveBack(false)
+	for want := max(min(most, given), minSegment); err == nil && want >= minSegment; want -= max(want/16, minSegment) {
+		if err = l.next.allocate(want); err == nil {
+			return true
+		}
+		// Files take whole pages, and another program may have taken some. What
+		// there was may be taken all the same: nothing is in that file yet.
+		if isFull(err) {
+			err = l.next.file.Truncate(0)
+		}
+	}
+	if err == nil && given > 0 {
+		err = l.to.allocate(given) // deletes were promised it
+	}
+	if err != nil && !isFull(err) {
+		l.fail(err)
+	}
+	return false
 }
 
 // Put appends a job, all of it, and returns how many bytes that took.
@@ -220,16 +229,14 @@ func (l *Log) number(k kind, v uint64) int {
 // begin returns where a record of that size will begin in the batch.
 func (l *Log) begin(size int) int {
 	if l.batch.records > 0 && len(l.batch.buf)+size > maxBatch {
-		l.Commit(nil, int(l.jobs.Load()))
+		// The deletes of jobs that were put so far are owed from now on.
+		l.Commit(nil, int(l.jobs.Load())+l.fresh)
 	}
 	return len(l.batch.buf)
 }
 
-// Step is about how many bytes cleaning may copy at a time on a full disk.
-func (l *Log) Step() int64 { return l.step() }
-
-// BlockOverhead is what a batch takes beside its records, in bytes, if it is in a
-// block of its own.
+// BlockOverhead is what a batch takes beside its records, in bytes, if it is in
+// a block of its own.
 const BlockOverhead = blockOverhead
 
 // Written returns the index of the segment that is being written. All that was
@@ -242,9 +249,9 @@ func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
 // Appended tells whether there is anything in the batch.
 func (l *Log) Appended() bool { return l.batch.records > 0 }
 
-// Commit ends a batch, which has held wait for it, if it is not nil; live is how
-// many jobs there are now. It reports true if nothing is to be waited for: the
-// batch is empty and all before it are safe. Then held is not called.
+// Commit ends a batch, which has held wait for it, if it is not nil; live is
+// how many jobs there are now. It reports true if nothing is to be waited for:
+// the batch is empty and all before it are safe. Then held is not called.
 func (l *Log) Commit(held Held, live int) bool {
 	g := l.batch
 	if g.records > 0 {
@@ -310,7 +317,7 @@ func poke(c chan struct{}) {
 }
 
 // Flush waits until all that was committed is written and synced. Nothing may
-// be committed meanwhile.
+// be committed meanwhile. An error is that of Err.
 func (l *Log) Flush() error {
 	done := make(flushed)
 	if !l.Commit(done, int(l.jobs.Load())) {
@@ -328,7 +335,8 @@ type flushed chan struct{}
 func (f flushed) Release(error) { close(f) }
 
 // Close writes and syncs all that was committed and ends the log. The error is
-// why some of it may not be there.
+// why some of it may not be there: one reason is a disk that has no room for
+// it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closing = true
@@ -337,18 +345,17 @@ func (l *Log) Close() error {
 	<-l.done
 	l.janitor.stop()
 	if l.Err() == nil && l.store.cfg.Sync != SyncNever {
-		if err := l.janitor.sync(); err != nil {
-			l.fail(err)
-		}
+		_ = l.janitor.sync() // Err has it
 	}
 	errs := []error{l.Err(), l.writer.to.close()}
 	for _, seg := range []*segment{l.to, l.next} {
 		if seg == nil || seg == l.writer.to {
 			continue
 		}
-		errs = append(errs, seg.file.Close())
-		if !seg.begun { // otherwise the one before may say that it is there
-			errs = append(errs, l.store.remove(seg.name.String()))
+		if seg.begun { // the one before may say that it is there
+			errs = append(errs, seg.file.Close())
+		} else {
+			errs = append(errs, l.abandon(seg))
 		}
 	}
 	return errors.Join(errs...)

@@ -134,7 +134,8 @@ func TestRecordsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestNamesOfTubes: of each there is one string, and not more than that are kept.
+// TestNamesOfTubes: of each there is one string, and not more than that are
+// kept.
 func TestNamesOfTubes(t *testing.T) {
 	var d records
 	for i := range 1<<16 + 10 {

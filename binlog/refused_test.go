@@ -145,12 +145,7 @@ func TestUnreadable(t *testing.T) {
 		for _, name := range stream {
 			f := disk(all)
 			st := open(t, config(f, 2))
-			f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
-				if op == faultfs.OpReadAt && filepath.Base(file) == name {
-					return syscall.EIO
-				}
-				return nil
-			})
+			unreadable(f, name)
 			failed := false
 			for i := range st.Streams() {
 				_, err := st.Replay(i, noJobs())
@@ -173,6 +168,16 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// unreadable has reads of a file fail.
+func unreadable(f *faultfs.FS, name string) {
+	f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
+		if op == faultfs.OpReadAt && filepath.Base(file) == name {
+			return syscall.EIO
+		}
+		return nil
+	})
+}
+
 // TestManyDamages: a heap of rubbish is not told of without end.
 func TestManyDamages(t *testing.T) {
 	f := disk(history(t))
@@ -185,4 +190,49 @@ func TestManyDamages(t *testing.T) {
 	if text := dump(t, f, dir); !strings.Contains(text, "\ndamage beyond the first 1000 is not listed\n") {
 		t.Error("the dump does not say that it lists not all")
 	}
+}
+
+// TestReadableAgain: a segment that could not be read, and now can, does not
+// stand in the way of what was written behind it meanwhile.
+func TestReadableAgain(t *testing.T) {
+	all := history(t)
+	for shard, stream := range streams(all) {
+		for i, name := range stream {
+			readableAgain(t, all, shard, name, i == len(stream)-1)
+		}
+	}
+}
+
+func readableAgain(t *testing.T, all map[string]string, shard int, name string, last bool) {
+	f := disk(all)
+	st := open(t, config(f, 2))
+	unreadable(f, name)
+	replay(t, st)
+	logs, err := st.Begin()
+	if err == nil {
+		err = st.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := without(all, nothing)
+	for id := uint64(20); id < 23; id++ {
+		want.Put(job(id, "c", "written meanwhile"), 0)
+		logs[shard].Put(job(id, "c", "written meanwhile"))
+		if err := wait(logs[shard]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.SetFault(nil)
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, damages := readBack(t, config(f, 2))
+	got.same(t, want)
+	if len(damages) > 0 && !last || len(damages) > 1 { // numbers were left out
+		t.Errorf("%s could not be read: %v", name, damages)
+	}
+	serve(t, config(f, 2)).close()
+	got, _ = readBack(t, config(f, 2))
+	got.same(t, want)
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -266,4 +267,47 @@ func dump(t testing.TB, f binlog.FS, d string) string {
 		t.Fatal(err)
 	}
 	return b.String()
+}
+
+// fails has one operation fail, on all files.
+func fails(f *faultfs.FS, fails faultfs.Op, err error) {
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == fails {
+			return err
+		}
+		return nil
+	})
+}
+
+// counts counts an operation on segments from now on.
+func counts(f *faultfs.FS, what faultfs.Op) *atomic.Int64 {
+	n := new(atomic.Int64)
+	f.SetFault(func(op faultfs.Op, name string, off int64, _ int) error {
+		if op == what && strings.Contains(name, "segment.") {
+			n.Add(1)
+		}
+		return nil
+	})
+	return n
+}
+
+// ends fails the test if something does not come to its end.
+func ends(t testing.TB, what string, does func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		does()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it takes more than 20s: %s", what)
+	}
+}
+
+// made returns how many files of segments there are, begun or not.
+func made(t testing.TB, f *faultfs.FS) int {
+	t.Helper()
+	return strings.Count(fmt.Sprint(names(t, f)), "segment.")
 }

@@ -12,15 +12,17 @@ import (
 // How a full disk is kept from losing anything: space is set aside before it is
 // promised to anyone. What a shard appends takes from what is set aside (room),
 // and the writer gives back what compression has saved. Puts may take all but
-// the reserve, which is there for changes, for deletes, of which each job has one
-// owed, and for cleaning, which has to write before it can give back.
+// the reserve, which is there for changes, for deletes, of which each job has
+// one owed, and for cleaning, which has to write before it can give back.
 
 // segment is one that is written to.
 type segment struct {
-	name  segmentName
-	file  File
-	seed  uint32 // see segmentSeed
-	begun bool   // it has a header; the writer writes it
+	name segmentName
+	file File
+	seed uint32 // see segmentSeed
+	// begun is that it has a header, or part of one. The writer sets it; Close
+	// reads it when the writer has ended.
+	begun bool
 	// room is how many bytes are set aside and not yet spoken for. The shard
 	// takes from it, the writer gives back what compression has saved, and
 	// whoever sets more aside adds that.
@@ -73,10 +75,14 @@ func (l *Log) createRoom() (*segment, error) {
 		err = nil
 	}
 	if err != nil {
-		seg.file.Close()
-		return nil, errors.Join(err, l.store.remove(seg.name.String()))
+		return nil, errors.Join(err, l.abandon(seg))
 	}
 	return seg, nil
+}
+
+// abandon removes a segment in which nothing is.
+func (l *Log) abandon(seg *segment) error {
+	return errors.Join(seg.file.Close(), l.store.remove(seg.name.String()))
 }
 
 // overhead is what a segment takes beside its blocks: its header, and the block
@@ -104,29 +110,39 @@ func (s *segment) allocate(n int64) error {
 	return nil
 }
 
-// extend moves the end of the file at least to that offset, and returns where it
-// is. A sync that finds it moved has to write that, too; so it moves seldom, and
-// zeros lie behind the last block.
-func (s *segment) extend(to int64) (end int64, err error) {
+// extend moves the end of the file at least to that offset, and returns where
+// it is. A sync that finds it moved has to write that, too; so it moves seldom,
+// that many bytes further, and zeros lie behind the last block. But not further
+// than what is set aside: what the file has is taken for that, see giveBack and
+// zero.
+func (s *segment) extend(least, further int64) (end int64, err error) {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
-	if end, err = s.file.Size(); err != nil || end >= to {
+	if end, err = s.file.Size(); err != nil || end >= least {
 		return end, err
 	}
-	return to, s.file.Truncate(to)
+	end = max(least, min(least+further, s.allocated.Load()))
+	return end, s.file.Truncate(end)
 }
 
 // giveBack gives back what was set aside and is not spoken for, and returns how
-// much.
-func (s *segment) giveBack() (given int64, err error) {
+// much. If it is for good no more is set aside later.
+func (s *segment) giveBack(forGood bool) (given int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.sealed {
+		return 0, nil
+	}
+	s.sealed = forGood
 	size, err := s.file.Size()
 	if err != nil {
 		return 0, err
 	}
 	room := s.room.Load()
 	end := max(s.allocated.Load()-room, size)
+	if end >= s.allocated.Load() {
+		return 0, nil
+	}
 	// What is behind the end of the file goes when it is cut off there; so what is
 	// spoken for has to come before the end first.
 	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
@@ -141,10 +157,10 @@ func (s *segment) giveBack() (given int64, err error) {
 // spoken is how many bytes are written, or will be.
 func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 
-// reserve is how many bytes puts leave alone: for changes of the jobs that are
+// Reserve is how many bytes puts leave alone: for changes of the jobs that are
 // there, for their deletes, and for cleaning, which has to write before it can
-// give back.
-func (l *Log) reserve() int64 {
+// give back. Any goroutine may call it.
+func (l *Log) Reserve() int64 {
 	n := l.spare() + owedDeletes(l.jobs.Load())
 	if l.tight.Load() {
 		n += l.spare() + owedChanges(l.jobs.Load())
@@ -155,14 +171,12 @@ func (l *Log) reserve() int64 {
 // spare is what is set aside for cleaning: a segment's worth.
 func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
 
-// Reserve is the same for the shard.
-func (l *Log) Reserve() int64 { return l.reserve() }
-
-// lookAtDisk finds out whether the disk is nearly full. Then space is set aside for a
-// change of each job as well, for which otherwise there is enough on the disk.
+// lookAtDisk finds out whether the disk is nearly full. Then space is set aside
+// for a change of each job as well, for which otherwise there is enough on the
+// disk.
 func (l *Log) lookAtDisk() {
 	free, err := l.store.fs.Free(l.store.cfg.Dir)
-	need := l.reserve() + l.step() + owedChanges(l.jobs.Load())
+	need := l.Reserve() + l.Step() + owedChanges(l.jobs.Load())
 	l.tight.Store(err != nil || free < 8*int64(l.store.cfg.Shards)*need)
 }
 
@@ -187,8 +201,9 @@ func owedDeletes(jobs int64) int64 { return jobs*owedDelete + min(jobs, fewJobs)
 // owedChanges is how much is left alone by puts.
 func owedChanges(jobs int64) int64 { return min(jobs, fewJobs) * owedChange }
 
-// step is how many bytes are set aside at a time.
-func (l *Log) step() int64 { return max(l.store.segment/8, minSegment) }
+// Step is how many bytes are set aside at a time, and about how many cleaning
+// may copy at a time on a full disk. Any goroutine may call it.
+func (l *Log) Step() int64 { return max(l.store.segment/8, minSegment) }
 
 // isFull tells whether an error says that the disk, or a quota, is full.
 func isFull(err error) bool {
@@ -205,7 +220,7 @@ func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
 // enough space for all that may become of those that are there.
 func (l *Log) FitsPut(n int) bool {
-	if !l.setAside(int64(n)+blockOverhead+l.reserve()+int64(l.fresh+1)*owedPut) || l.stuck.Load() {
+	if !l.setAside(int64(n)+blockOverhead+l.Reserve()+int64(l.fresh+1)*owedPut) || l.stuck.Load() {
 		return false
 	}
 	l.fresh++
@@ -237,7 +252,7 @@ func (l *Log) Short() bool {
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
 func (l *Log) FitsCopy(n int64) bool {
 	n += blockOverhead
-	if !l.full.Load() && l.setAside(n+l.reserve()) {
+	if !l.full.Load() && l.setAside(n+l.Reserve()) {
 		return true
 	}
 	return l.setAside(n + l.promised())
@@ -256,7 +271,7 @@ func (l *Log) setAside(n int64) bool {
 	l.lookAtDisk()
 	l.store.space.Lock()
 	defer l.store.space.Unlock()
-	err := l.to.allocate(short + l.step())
+	err := l.to.allocate(short + l.Step())
 	if isFull(err) {
 		err = l.to.allocate(short)
 	}

@@ -183,3 +183,67 @@ func TestPutsAgain(t *testing.T) {
 		s.close()
 	})
 }
+
+// TestPutsOfALargeBatch: the deletes of jobs that were put in one batch are
+// promised room, also if it is so large that it goes to the disk in parts.
+func TestPutsOfALargeBatch(t *testing.T) {
+	f := faultfs.New()
+	f.SetCapacity(20 << 20)
+	s := serve(t, config(f, 1))
+	l := s.logs[0]
+	n, body := 0, noise(100)
+	for ; l.FitsPut(binlog.MostPut(1, len(body))); n++ {
+		l.Put(job(uint64(n+1), "a", body))
+	}
+	h := make(held, 1)
+	l.Commit(h, n)
+	if l.Room() < l.Reserve() {
+		t.Errorf("for %d jobs %d bytes are left, want %d", n, l.Room(), l.Reserve())
+	}
+	if err := <-h; err != nil || n < 50_000 {
+		t.Errorf("%d jobs: %v", n, err)
+	}
+	s.close()
+}
+
+// nearlyFull has a log with a segment that is full, a next one that is ready,
+// and a disk on which others take all that is not set aside. Then jobs are put
+// that leave that much of what is; below 0 there is a page for
+// what is too much.
+func nearlyFull(t *testing.T, f *faultfs.FS, s *server, left int64) {
+	l := s.logs[0]
+	s.does(0, func(l *binlog.Log) {
+		l.FitsPut(6000)
+		l.Put(job(1, "a", noise(3800)))
+	})
+	eventually(t, "the next segment is ready", func() bool { return made(t, f) == 2 && l.Ready() })
+	f.SetCapacity(f.Used())
+	if left < 0 {
+		f.SetCapacity(f.Used() + 4096)
+	}
+	for _, left := range []int64{left + 2000, left} {
+		h := make(held, 1)
+		l.Put(job(2, "a", noise(int(l.Room()-left)-100)))
+		l.Commit(h, 1)
+		if err := <-h; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRollWithoutRoom: where the next segment has no room on the disk, the one
+// before has what it had, no less and no more.
+func TestRollWithoutRoom(t *testing.T) {
+	for left := int64(-200); left < 7000; left += 300 { // deletes may take too much
+		f := faultfs.New()
+		s := serve(t, config(f, 1))
+		l := s.logs[0]
+		nearlyFull(t, f, s, left)
+		before, segment := l.Room(), l.Settled()
+		if l.Segment() == segment && l.Room() != before {
+			t.Errorf("of %d bytes set aside there are %d when the log has not gone on", before, l.Room())
+		}
+		f.SetCapacity(1 << 30)
+		s.close()
+	}
+}

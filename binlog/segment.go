@@ -125,10 +125,10 @@ func decodeHeader(b []byte, name segmentName) (header, error) {
 	return h, nil
 }
 
-// segmentSeed is what the sums of the headers of blocks in a segment begin with.
-// It depends on the directory's id, which nobody outside knows: so a job's body
-// that looks like a block is not taken for one when the search for the next block
-// comes by it.
+// segmentSeed is what the sums of the headers of blocks in a segment begin
+// with. It depends on the directory's id, which nobody outside knows: so a
+// job's body that looks like a block is not taken for one when the search for
+// the next block comes by it.
 func segmentSeed(id uint64, name segmentName) uint32 {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[0:], id)

@@ -5,6 +5,7 @@ package binlog_test
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -152,8 +153,8 @@ func TestIDOfALostJob(t *testing.T) {
 	}
 }
 
-// TestNewDirectorySurvives: with those above it, all made in one go, it is there
-// after a power loss, as what is in it was promised.
+// TestNewDirectorySurvives: with those above it, all made in one go, it is
+// there after a power loss, as what is in it was promised.
 func TestNewDirectorySurvives(t *testing.T) {
 	for _, d := range []string{"/log", "/a/b/log"} {
 		f := faultfs.New()
@@ -173,9 +174,30 @@ func TestNewDirectorySurvives(t *testing.T) {
 	}
 }
 
-// TestKilledAtTheStart: wherever a server is killed while its log goes on in the
-// next segment, and the next one while it starts, no damage is found then.
+// TestKilledAtTheStart: wherever a server is killed while its log goes on in
+// the next segment, and the next one while it starts, no damage is found then.
 func TestKilledAtTheStart(t *testing.T) {
+	killedInARoll(t, func(n int, left *faultfs.FS) { starts(t, n, left) })
+}
+
+// TestKilledInARoll: the next start gives back what was set aside, also where
+// the log had gone on already.
+func TestKilledInARoll(t *testing.T) {
+	killedInARoll(t, func(n int, left *faultfs.FS) {
+		serve(t, config(left, 1)).close()
+		pages := int64(0)
+		for _, data := range files(t, left) {
+			pages += (int64(len(data)) + 4095) / 4096
+		}
+		if left.Used() > pages*4096 {
+			t.Errorf("killed before operation %d: %d bytes are used for files of %d pages", n, left.Used(), pages)
+		}
+	})
+}
+
+// killedInARoll kills a server at each operation while its log goes on in the
+// next segment.
+func killedInARoll(t *testing.T, then func(n int, left *faultfs.FS)) {
 	for n := 1; ; n++ {
 		f := faultfs.New()
 		s := serve(t, config(f, 1))
@@ -183,11 +205,10 @@ func TestKilledAtTheStart(t *testing.T) {
 		killed := f.Cut(n)
 		s.rolls(0, 2)
 		s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "b")) })
-		time.Sleep(time.Millisecond) // for the janitor
 		s.close()
 		select {
 		case left := <-killed:
-			starts(t, n, left)
+			then(n, left)
 		default:
 			if n < 10 {
 				t.Errorf("only %d operations", n)
@@ -239,10 +260,7 @@ func (z zeroing) Create(name string) (binlog.File, error) {
 
 type zeroingFile struct{ binlog.File }
 
-func (f zeroingFile) Allocate(off, size int64) error {
-	_, err := f.WriteAt(make([]byte, size), off)
-	return err
-}
+func (f zeroingFile) Allocate(off, size int64) error { return binlog.Zero(f, off, size) }
 
 // TestZeroing: what is set aside there stays set aside when the disk is full.
 func TestZeroing(t *testing.T) {
@@ -270,5 +288,74 @@ func TestZeroing(t *testing.T) {
 	got, damages := readBack(t, config(mem, 1))
 	if len(damages) > 0 || len(got.of) != n {
 		t.Errorf("%v, %d jobs", damages, len(got.of))
+	}
+}
+
+// TestZeroingKeepsWhatIsWritten: more than was set aside may have been written
+// there, when the disk was full.
+func TestZeroingKeepsWhatIsWritten(t *testing.T) {
+	mem := faultfs.New()
+	cfg := config(zeroing{mem}, 1)
+	serve(t, cfg).close()
+	cfg.SegmentSize = 256 << 10
+	st := open(t, cfg)
+	replay(t, st)
+	mem.SetCapacity(mem.Used() + 4096) // enough for a header and little more
+	logs, err := st.Begin()
+	if err == nil {
+		err = st.Commit()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := logs[0]
+	put := func(j *binlog.Job) {
+		l.Put(j)
+		if err := wait(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(job(1, "a", "b"))
+	mem.SetCapacity(2 << 20)
+	put(job(3, "a", noise(5000))) // so the file grows
+	if !l.FitsPut(100) {
+		t.Error("there is no room again")
+	}
+	mem.SetCapacity(mem.Used()) // others take the rest
+	ends(t, "writing what was set aside", func() { put(job(2, "a", noise(int(l.Room())/2))) })
+	if err := st.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, damages := readBack(t, cfg); len(got.of) != 3 || len(damages) > 0 {
+		t.Errorf("%v\n%s", damages, got)
+	}
+}
+
+// TestStartOnAFullDisk that has no room for a header: one line says so, at
+// once.
+func TestStartOnAFullDisk(t *testing.T) {
+	f := faultfs.New()
+	serve(t, config(f, 2)).close()
+	before := files(t, f)
+	f.SetCapacity(f.Used())
+	st := open(t, config(f, 2))
+	replay(t, st)
+	ends(t, "the start", func() {
+		if _, err := st.Begin(); !errors.Is(err, syscall.ENOSPC) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("Begin: %v", err)
+		}
+	})
+	st.Close()
+	if !maps.Equal(files(t, f), before) {
+		t.Error("something is left behind")
+	}
+}
+
+// TestUnlimited: a file system that does not tell its size has enough.
+func TestUnlimited(t *testing.T) {
+	for what, f := range map[string]func(string) (int64, error){"size": binlog.OS.Size, "free": binlog.OS.Free} {
+		if n, err := f("/proc"); n < 1<<40 || err != nil {
+			t.Errorf("its %s is %d: %v", what, n, err)
+		}
 	}
 }

@@ -37,7 +37,7 @@ type stream struct {
 
 	// What reading it back has told.
 	segments []Segment
-	last     uint64        // sequence number of the last block
+	last     uint64        // sequence number of the last block, or above it
 	lastID   uint64        // the highest job id
 	oldest   uint64        // the oldest segment that is needed
 	tail     segmentName   // of the last segment that was read
@@ -72,6 +72,7 @@ type replayer struct {
 	records  records
 	record   record
 	next     uint64  // the sequence number that comes next; 0 if not known
+	hidden   uint64  // how many blocks there may be in what could not be read since
 	rolled   uint64  // the segment in which the stream goes on, as last said
 	headless bool    // the header of the tail is damaged
 	dump     *dumper // nil but in Dump
@@ -101,6 +102,7 @@ func (r *replayer) segment(name segmentName) error {
 		return err
 	case sc.err != nil:
 		r.report(name, 0, "it cannot be read: %v", sc.err)
+		r.hide(sc.size)
 		r.leave(name)
 		return nil
 	case err != nil && !errors.Is(err, errHeader):
@@ -150,6 +152,7 @@ func (r *replayer) segment(name segmentName) error {
 	}
 	if sc.err != nil {
 		r.report(name, sc.pos, "the rest cannot be read: %v", sc.err)
+		r.hide(sc.size - sc.pos)
 	}
 	r.torn = sc.tail()
 	r.dump.tail(name, sc, r.torn)
@@ -158,8 +161,8 @@ func (r *replayer) segment(name segmentName) error {
 }
 
 // unbegun tells whether the header of a segment never came to the disk, all of
-// it, nor any block that could come next. It ends with the highest byte of a time
-// of this age, which is not zero.
+// it, nor any block that could come next. It ends with the highest byte of a
+// time of this age, which is not zero.
 func unbegun(f File, sc *scanner, next uint64) bool {
 	b := sc.peek(0, segmentHeader)
 	if len(b) == segmentHeader && b[segmentHeader-1] != 0 {
@@ -172,6 +175,11 @@ func unbegun(f File, sc *scanner, next uint64) bool {
 	k, _, _, ok := ahead.next()
 	return !ok && ahead.err == nil || ok && k.seq < next
 }
+
+// hide notes that so many bytes could not be read. The next server may be able
+// to: what this one writes behind them must not have the numbers of their
+// blocks, or it would be taken for what was there before.
+func (r *replayer) hide(bytes int64) { r.hidden += uint64(bytes)/blockOverhead + 1 }
 
 // leave takes a file off the stream: it stays where it is.
 func (r *replayer) leave(name segmentName) {
@@ -195,6 +203,7 @@ func (r *replayer) begin(h *header) {
 	if h.first > r.next {
 		r.next = h.first
 	}
+	r.hidden = 0 // it knows how many they were
 	r.lastID = max(r.lastID, h.lastID)
 	r.oldest = max(r.oldest, h.oldest)
 }
@@ -229,7 +238,7 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 
 // finish looks at how the stream begins and ends.
 func (r *replayer) finish() {
-	r.last = max(r.next, 1) - 1
+	r.last = max(r.next, 1) - 1 + r.hidden
 	if len(r.names) == 0 {
 		return
 	}

@@ -150,7 +150,7 @@ func (w *writer) block(to *segment, b []byte, promise int64) error {
 	size := to.size.Load()
 	if end := size + int64(len(packed)); end > w.end {
 		err := w.withRoom(func() (err error) {
-			w.end, err = to.extend(end + w.step())
+			w.end, err = to.extend(end, w.Step())
 			return err
 		})
 		if err != nil {
@@ -171,7 +171,8 @@ func (w *writer) block(to *segment, b []byte, promise int64) error {
 }
 
 // withRoom does something until the disk has room for it: one that keeps what
-// was set aside has, but not all do.
+// was set aside has, but not all do. It gives up when nobody waits any more, or
+// not yet: the server ends, or starts.
 func (w *writer) withRoom(try func() error) error {
 	for {
 		err := try()
@@ -179,11 +180,21 @@ func (w *writer) withRoom(try func() error) error {
 			w.stuck.Store(false)
 			return err
 		}
+		if w.to == nil || w.Err() != nil || w.ends() {
+			return err
+		}
 		if !w.stuck.Swap(true) {
 			w.store.log.Error("binlog: the disk is full: answers wait for room, puts are answered OUT_OF_MEMORY", "shard", w.stream.shard, "err", err)
 		}
 		time.Sleep(retry)
 	}
+}
+
+// ends tells whether Close was called.
+func (w *writer) ends() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.closing
 }
 
 // roll goes on in the next segment. What is in the one before is on the disk

@@ -40,9 +40,9 @@
 // # Space
 //
 // It is counted in blocks of 4096 bytes, of file contents only. Parts of a file
-// never written take none, parts set aside with Allocate take theirs at once and
-// keep them over a crash. A removed file keeps its blocks until its last handle
-// is closed, and can be read until then.
+// never written take none, parts set aside with Allocate take theirs at once
+// and keep them over a crash. A removed file keeps its blocks until its last
+// handle is closed, and can be read until then.
 //
 // # What is not there
 //

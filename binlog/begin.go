@@ -1,0 +1,175 @@
+package binlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
+// The last steps of a Store: from when it is read back until it is written.
+// From Begin on the directory changes, always so that a crash loses nothing.
+
+// Begin makes the logs that are written from now on, one for each shard. If the
+// directory is Rearranged, all jobs are to be written to them and synced (see
+// Log.Flush) before Commit.
+func (st *Store) Begin() ([]*Log, error) {
+	if st.cfg.Strict && len(st.damages) > 0 {
+		return nil, st.wrap(fmt.Errorf("%d damages were found, the first in %v: without --binlog-strict all jobs are served that can be saved", len(st.damages), st.damages[0]))
+	}
+	logs, err := st.begin()
+	if err != nil {
+		for _, l := range st.logs {
+			l.Close()
+		}
+		st.logs = nil // Close comes, too
+		return nil, st.wrap(err)
+	}
+	return logs, nil
+}
+
+func (st *Store) begin() ([]*Log, error) {
+	if st.rearranged {
+		if st.manifest == nil && !st.lost {
+			// From here on a crash leaves segments that do not count.
+			if err := writeManifest(st.fs, st.cfg.Dir, &manifest{id: st.id}); err != nil {
+				return nil, err
+			}
+		}
+		st.epoch++
+	}
+	st.lastID = st.LastID()
+	for _, name := range st.leftovers {
+		if err := st.remove(name); err != nil {
+			return nil, err
+		}
+	}
+	if !st.rearranged {
+		// All of them first: on a full disk it is their space that the new ones need.
+		for _, t := range st.streams {
+			if err := st.trim(t); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range st.cfg.Shards {
+		t := &stream{epoch: st.epoch, shard: uint32(i)}
+		if !st.rearranged {
+			t = st.streams[i]
+		}
+		l, err := newLog(st, t)
+		if err != nil {
+			return nil, err
+		}
+		st.logs = append(st.logs, l)
+	}
+	if err := st.fs.SyncDir(st.cfg.Dir); err != nil || st.rearranged {
+		return st.logs, err
+	}
+	m, err := st.newManifest()
+	if err != nil {
+		return nil, err
+	}
+	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil && !isFull(err) {
+		return nil, err
+	}
+	// On a full disk the old one does: it says less, and nothing wrong.
+	return st.logs, nil
+}
+
+// newManifest says what there is from now on.
+func (st *Store) newManifest() (*manifest, error) {
+	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards, id: st.id}
+	for _, l := range st.logs {
+		m.begun = append(m.begun, l.begun)
+	}
+	for _, name := range slices.Concat(st.keep, st.beanstalkd) {
+		f, err := st.imported(name)
+		if err != nil {
+			return nil, err
+		}
+		m.imported = append(m.imported, f)
+	}
+	return m, nil
+}
+
+// trim gives back the space that a crashed server had set aside, cuts off a
+// torn block, removes what it had not begun, and makes the rest durable.
+func (st *Store) trim(t *stream) error {
+	for _, n := range t.unbegun {
+		if err := st.remove(n.String()); err != nil {
+			return err
+		}
+		t.names = slices.DeleteFunc(t.names, func(m segmentName) bool { return m == n })
+	}
+	for _, n := range t.names {
+		end := int64(-1)
+		if n == t.tail && t.torn {
+			end = t.end
+		} // else, whatever it ends with stays for somebody to look at
+		if err := st.settle(n, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle cuts a segment off at an offset in bytes, or at its end if that is -1,
+// which gives back what is set aside behind it. And it makes it durable: what
+// was read back counts from now on, and may not be on the disk yet, since the
+// server before may have been killed, or been told not to sync.
+func (st *Store) settle(n segmentName, end int64) error {
+	f, err := st.fs.OpenWrite(filepath.Join(st.cfg.Dir, n.String()))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if end < 0 {
+		if end, err = f.Size(); err != nil {
+			return err
+		}
+	}
+	if err := f.Truncate(end); err != nil || st.cfg.Sync == SyncNever {
+		return err
+	}
+	return f.Sync()
+}
+
+// Commit ends the rearrangement, if there is one: what was read counts no
+// longer. It is called once, after Begin.
+func (st *Store) Commit() error {
+	if err := st.commit(); err != nil {
+		return st.wrap(err)
+	}
+	return nil
+}
+
+func (st *Store) commit() error {
+	if !st.rearranged {
+		return st.putAside(st.keep)
+	}
+	m, err := st.newManifest()
+	if err != nil {
+		return err
+	}
+	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil {
+		return err
+	}
+	for _, t := range st.streams {
+		for _, n := range t.names {
+			if err := st.remove(n.String()); err != nil {
+				return err
+			}
+		}
+	}
+	return st.putAside(slices.Concat(st.keep, st.beanstalkd))
+}
+
+func (st *Store) remove(name string) error {
+	err := st.fs.Remove(filepath.Join(st.cfg.Dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

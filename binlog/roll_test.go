@@ -1,0 +1,259 @@
+package binlog_test
+
+// From segment to segment: how they begin, end and go.
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// operations keeps a record of what is done to segments.
+type operations struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func watch(f *faultfs.FS) *operations {
+	o := new(operations)
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if strings.Contains(name, "segment.") || op == faultfs.OpSyncDir {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			o.list = append(o.list, op.String()+" "+filepath.Base(name))
+		}
+		return nil
+	})
+	return o
+}
+
+// last returns where an operation was last done, -1 for never.
+func (o *operations) last(what string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i, op := range slices.Backward(o.list) {
+		if op == what {
+			return i
+		}
+	}
+	return -1
+}
+
+func (o *operations) first(what string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Index(o.list, what)
+}
+
+// TestRoll: no block goes to the next segment before the one before is on the
+// disk, nor anything before its own name is.
+func TestRoll(t *testing.T) {
+	for _, sync := range []time.Duration{0, time.Hour} {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync = sync
+		s := serve(t, cfg)
+		ops := watch(f)
+		s.rolls(0, 1)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+		s.close()
+		list := segments(t, f)
+		if len(list) != 2 {
+			t.Fatalf("segments %s", list)
+		}
+		write, block := ops.first("write "+list[1]), ops.last("write "+list[1])
+		if last, sync := ops.last("write "+list[0]), ops.last("sync "+list[0]); last > sync || sync > block || block == write {
+			t.Errorf("the old segment is written at %d and synced at %d, the new one written at %d and %d: %s", last, sync, write, block, ops.list)
+		}
+		if made, durable := ops.first("create "+list[1]), ops.first("syncdir log"); made < 0 || made > durable || durable > write {
+			t.Errorf("the new segment is made at %d and so for good at %d, and written at %d: %s", made, durable, write, ops.list)
+		}
+	}
+}
+
+// TestDrop: segments go when the drop, and all that was written before it, is
+// on the disk.
+func TestDrop(t *testing.T) {
+	for _, sync := range []time.Duration{0, time.Hour} {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync = sync
+		s := serve(t, cfg)
+		s.rolls(0, 1)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+		s.rolls(0, 3)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+		list := segments(t, f)
+		ops := watch(f)
+		s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+		eventually(t, "the segments are gone", func() bool { return len(segments(t, f)) == 1 })
+		write, sync := ops.first("write "+list[2]), ops.first("sync "+list[2])
+		for _, name := range list[:2] {
+			if gone := ops.first("remove " + name); write > sync || sync > gone {
+				t.Errorf("the drop is written at %d and synced at %d, %s is removed at %d", write, sync, name, gone)
+			}
+		}
+		if st := s.store.Stats(); st.Oldest != st.Current || !strings.HasSuffix(list[2], fmt.Sprint(st.Current)) {
+			t.Errorf("stats: %+v, segments %s", st, list)
+		}
+		s.close()
+	}
+}
+
+// TestClose leaves nothing behind the last block, and no file that was made for
+// later.
+func TestClose(t *testing.T) {
+	for n := range 3 {
+		f := faultfs.New()
+		s := serve(t, config(f, 2))
+		for i := range n {
+			s.rolls(0, uint64(i+1)) // the last one only has the next segment made
+		}
+		s.close()
+		for _, name := range segments(t, f) {
+			data := f.Read(filepath.Join(dir, name))
+			end := int64(binlog.SegmentHeader)
+			if blocks := binlog.Blocks(data); len(blocks) > 0 {
+				end = blocks[len(blocks)-1].End
+			}
+			if int64(len(data)) != end {
+				t.Errorf("%s has %d bytes, its last block ends at %d", name, len(data), end)
+			}
+		}
+		if _, damages := readBack(t, config(f, 2)); len(damages) > 0 {
+			t.Errorf("after %d rolls: %v", n, damages)
+		}
+		serve(t, config(f, 2)).close()
+	}
+}
+
+// TestSegmentsAreUsed: one that was made ready is written to or removed, also
+// if the writer is late to learn that the shard goes on in it.
+func TestSegmentsAreUsed(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	l := s.logs[0]
+	a := l.Segment()
+	l.Put(job(1, "a", noise(binlog.MinSegment)))
+	if err := wait(l); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the next segment is made", func() bool { return made(t, f) == 2 })
+	g := newGate(f, faultfs.OpWriteAt)
+	o := new(order)
+	l.Put(job(2, "a", "b"))
+	l.Commit(o.batch(0), 2) // to the first segment
+	<-g.entered
+	eventually(t, "the shard goes on in the next", func() bool { return l.Segment() != a })
+	b := l.Segment()
+	f.SetFault(nil)
+	close(g.open)
+	eventually(t, "the batch is written", func() bool { return o.count() == 1 })
+	time.Sleep(20 * time.Millisecond) // for the janitor, who sees a full segment
+	if c := l.Segment(); c != b {
+		t.Errorf("the shard goes from segment %d to %d with nothing written in %d", a, c, b)
+	}
+	s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "b")) })
+	s.close()
+	if made(t, f) != 2 {
+		t.Errorf("these are left: %s", names(t, f))
+	}
+	if _, damages := readBack(t, config(f, 1)); len(damages) > 0 {
+		t.Errorf("and damage: %v", damages)
+	}
+}
+
+func TestReadPuts(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	first := s.logs[0].Segment()
+	for id := uint64(1); id <= 10; id++ {
+		s.does(0, func(l *binlog.Log) {
+			l.Put(job(id, "a", noise(100)))
+			l.Delete(id / 2)
+		})
+	}
+	s.rolls(0, 11)
+	s.does(0, func(l *binlog.Log) { l.Put(job(12, "a", "b")) })
+	var got []uint64
+	steps := 0
+	if err := s.logs[0].ReadPuts(first, 300, func(ids []uint64) error {
+		got = append(got, ids...)
+		steps++
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) || steps < 4 {
+		t.Errorf("ids %d in %d steps", got, steps)
+	}
+	stop := errors.New("enough")
+	if err := s.logs[0].ReadPuts(first, 1, func([]uint64) error { return stop }); err != stop {
+		t.Errorf("ended with %v", err)
+	}
+	s.close()
+}
+
+// TestNextSegmentIsNotForGood: one whose name cannot be made durable is not
+// left behind, however often it is tried.
+func TestNextSegmentIsNotForGood(t *testing.T) {
+	for _, err := range []error{syscall.ENOSPC, syscall.EIO} {
+		f := faultfs.New()
+		s := serve(t, config(f, 1))
+		var tries atomic.Int64
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			if op == faultfs.OpSyncDir {
+				tries.Add(1)
+				return err
+			}
+			return nil
+		})
+		s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", noise(binlog.MinSegment))) })
+		if err == syscall.ENOSPC {
+			eventually(t, "it is tried", func() bool { return tries.Load() >= 3 })
+		} else {
+			eventually(t, "the log has failed", func() bool { return s.logs[0].Err() != nil })
+		}
+		s.store.Close()
+		if made(t, f) != 1 {
+			t.Errorf("%v: these are left: %s", err, names(t, f))
+		}
+	}
+}
+
+// TestRollGivesBack: the segment that the shard has left keeps no more space
+// than was promised there, also if nothing is written to the next one.
+func TestRollGivesBack(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.SegmentSize = 256 << 10
+	s := serve(t, cfg)
+	l := s.logs[0]
+	old := l.Segment()
+	s.does(0, func(l *binlog.Log) {
+		if !l.FitsPut(binlog.MostPut(1, 256<<10)) {
+			t.Fatal("it does not fit")
+		}
+		l.Put(job(1, "a", noise(256<<10)))
+	})
+	eventually(t, "the shard goes on in the next", func() bool { return l.Segment() != old })
+	// What is in the old one, up to where the end of its file was moved to, what
+	// is set aside in the next, headers, and pages that are not full.
+	most := 256<<10 + l.Step() + l.Reserve() + l.Step() + 4*4096
+	eventually(t, "the rest is given back", func() bool { return f.Used() <= most })
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+	s.close()
+	if got, damages := readBack(t, cfg); len(got.of) != 2 || len(damages) > 0 {
+		t.Errorf("%v\n%s", damages, got)
+	}
+}

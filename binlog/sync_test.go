@@ -1,0 +1,137 @@
+package binlog_test
+
+// When a log syncs, and how many answers share it.
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// TestSyncsSeldom: with a time between syncs there is no more than one in that
+// time, and no less as long as something is written.
+func TestSyncsSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync, cfg.SegmentSize = 50*time.Millisecond, 1<<20
+		s := serve(t, cfg)
+		synctest.Wait()
+		start := time.Now()
+		var syncs, writes []time.Duration
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			switch op {
+			case faultfs.OpSync:
+				syncs = append(syncs, time.Since(start))
+			case faultfs.OpWriteAt:
+				writes = append(writes, time.Since(start))
+			}
+			return nil
+		})
+		id := uint64(0)
+		for _, pause := range []time.Duration{0, 1, 1, 10, 20, 30, 49, 50, 51, 100, 1, 1, 1, 200, 1000, 3, 7} {
+			time.Sleep(pause * time.Millisecond)
+			id++
+			s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", "b")) })
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for i := 1; i < len(syncs); i++ {
+			if syncs[i]-syncs[i-1] < cfg.Sync {
+				t.Errorf("syncs at %v and %v", syncs[i-1], syncs[i])
+			}
+		}
+		for _, w := range writes {
+			if !slices.ContainsFunc(syncs, func(s time.Duration) bool { return s >= w && s <= w+cfg.Sync }) {
+				t.Errorf("what was written at %v is not synced in time: %v", w, syncs)
+			}
+		}
+		if n := len(syncs); n > 14 {
+			t.Errorf("%d syncs", n) // there is none when nothing was written
+		}
+		f.SetFault(nil)
+		s.close()
+	})
+}
+
+func TestNeverSyncs(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.Sync = binlog.SyncNever
+	s := serve(t, cfg)
+	syncs := counts(f, faultfs.OpSync)
+	s.rolls(0, 1)
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+	s.close()
+	if n := syncs.Load(); n > 0 {
+		t.Errorf("%d syncs", n)
+	}
+}
+
+// TestGather: clients that come back at once when they are answered share
+// syncs, although the first of them could have one of its own. When most do not
+// come back, the others are kept waiting for them once in a while only.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, left, syncTime, turn = 64, 2, 100 * time.Microsecond, time.Microsecond
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.SegmentSize = 1 << 20 // going on in the next costs syncs, too
+		s := serve(t, cfg)
+		defer s.close()
+		var syncs atomic.Int64
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			if op == faultfs.OpSync && strings.Contains(name, "segment.") {
+				syncs.Add(1)
+				time.Sleep(syncTime)
+			}
+			return nil
+		})
+		l, back, sent := s.logs[0], make(held, clients), 0
+		send := func() {
+			time.Sleep(turn) // that it takes to run a command
+			sent++
+			l.Segment()
+			l.Put(job(uint64(sent), "a", "b"))
+			l.Commit(back, 1)
+		}
+		// come has as many come back as are to, whenever they are answered.
+		come := func(n int) (records, perSync float64, took time.Duration) {
+			from, before, began := sent, syncs.Load(), time.Now()
+			for sent < from+n {
+				if err := <-back; err != nil {
+					t.Fatal(err)
+				}
+				send()
+			}
+			records = float64(n)
+			return records, records / float64(syncs.Load()-before), time.Since(began)
+		}
+		for range clients {
+			send()
+		}
+		come(10 * clients) // it learns how long a sync takes
+		if _, perSync, _ := come(50 * clients); perSync < clients*3/4 {
+			t.Errorf("%.1f records share a sync, of %d clients", perSync, clients)
+		}
+		for range clients - left {
+			<-back
+		}
+		come(10 * left)
+		records, perSync, took := come(1000 * left)
+		t.Logf("%d clients that are left: %.2f records a sync, %v a round", left, perSync, took/time.Duration(records/left))
+		if round := took / time.Duration(records/left); round > 3*syncTime {
+			t.Errorf("%d clients that are left wait %v for each other; a sync takes %v", left, round, syncTime)
+		}
+		for range left {
+			<-back
+		}
+	})
+}
