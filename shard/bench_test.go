@@ -106,7 +106,7 @@ func BenchmarkHeap(b *testing.B) {
 					for b.Loop() {
 						j := h.top()
 						if which == "middle" {
-							j = h.a[rnd.IntN(len(h.a))].j
+							j = h.at(rnd.IntN(h.n)).j
 						}
 						h.remove(j)
 						id++

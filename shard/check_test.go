@@ -23,12 +23,12 @@ func (s *Shard) check() error {
 		}
 	}
 	heap := func(h *jobHeap, where string, st state, right func(key, *job) bool) {
-		for i, e := range h.a {
+		for i, e := range h.all() {
 			put(e.j, where, st)
 			if int(e.j.pos) != i || !right(e.key, e.j) {
 				fail("%s: job %d at %d has pos %d, key %v", where, e.j.id, i, e.j.pos, e.key)
 			}
-			if i > 0 && e.less(h.a[(i-1)/4].key) {
+			if i > 0 && e.less(h.at((i-1)/4).key) {
 				fail("%s: job %d at %d is before its parent", where, e.j.id, i)
 			}
 		}
@@ -92,7 +92,7 @@ func (s *Shard) check() error {
 		}
 		queued += n
 		urgent, held, all := 0, 0, 0
-		for _, e := range t.ready.a {
+		for _, e := range t.ready.all() {
 			if e.j.pri < 1024 {
 				urgent++
 			}

@@ -17,42 +17,84 @@ func (k key) less(o key) bool {
 // It is four-ary, since the cost of a heap of many jobs is cache misses and
 // four children share one or two cache lines; and it keeps the keys beside the
 // pointers, so that a comparison does not touch a job.
-type jobHeap struct{ a []entry }
+//
+// The entries are in pages, so that a heap grows and shrinks without all of them
+// being copied, which for millions would take too long, nor leaving such copies
+// to the collector.
+type jobHeap struct {
+	n     int
+	first []entry            // grows up to a page, since most heaps are small
+	rest  []*[heapPage]entry // the other pages; at most one that is of no use now
+}
+
+// heapPage is how many entries a page has.
+const heapPage = 4096
 
 type entry struct {
 	key
 	j *job
 }
 
-func (h *jobHeap) len() int { return len(h.a) }
+func (h *jobHeap) len() int { return h.n }
+
+// at returns entry i.
+func (h *jobHeap) at(i int) *entry {
+	if i < heapPage {
+		return &h.first[i]
+	}
+	return &h.rest[uint(i)/heapPage-1][i%heapPage]
+}
 
 // top returns the least job, nil if there is none.
 func (h *jobHeap) top() *job {
-	if len(h.a) == 0 {
+	if h.n == 0 {
 		return nil
 	}
-	return h.a[0].j
+	return h.first[0].j
 }
 
 func (h *jobHeap) push(k key, j *job) {
-	h.a = append(h.a, entry{})
-	h.up(len(h.a)-1, entry{k, j})
+	switch i := h.n; {
+	case i < heapPage:
+		h.first = append(h.first, entry{})
+	case i/heapPage > len(h.rest):
+		h.rest = append(h.rest, new([heapPage]entry))
+	}
+	h.n++
+	h.up(h.n-1, entry{k, j})
 }
 
 // remove takes out j, which must be in this heap.
 func (h *jobHeap) remove(j *job) {
 	i := int(j.pos)
-	n := len(h.a) - 1
-	last := h.a[n]
-	h.a[n] = entry{} // let the collector have the job
-	h.a = h.a[:n]
-	if i < n {
+	h.n--
+	end := h.at(h.n)
+	last := *end
+	*end = entry{} // let the collector have the job
+	if i < h.n {
 		h.place(i, last)
 	}
-	// A heap that once was large gives memory back, by halves so that the
-	// copying is paid for by the removals before it.
-	if c := cap(h.a); c > 1024 && n < c/4 {
-		h.a = append(make([]entry, 0, c/2), h.a...)
+	h.shrink()
+}
+
+// shrink gives memory back that is of no use, but not so soon that a job more
+// would need it again.
+func (h *jobHeap) shrink() {
+	switch n, c := h.n, cap(h.first); {
+	case n >= heapPage:
+		if pages := (n + heapPage/2) / heapPage; pages < len(h.rest) {
+			h.rest[pages] = nil
+			h.rest = h.rest[:pages]
+		}
+	case n == heapPage/2:
+		h.rest = nil
+		fallthrough
+	default:
+		h.first = h.first[:n]
+		// By halves, so that the copying is paid for by the removals before it.
+		if c > 64 && n < c/4 {
+			h.first = append(make([]entry, 0, c/2), h.first...)
+		}
 	}
 }
 
@@ -61,7 +103,7 @@ func (h *jobHeap) fix(k key, j *job) { h.place(int(j.pos), entry{k, j}) }
 
 // place puts e at i or where it belongs from there.
 func (h *jobHeap) place(i int, e entry) {
-	if i > 0 && e.less(h.a[(i-1)/4].key) {
+	if i > 0 && e.less(h.at((i-1)/4).key) {
 		h.up(i, e)
 	} else {
 		h.down(i, e)
@@ -70,39 +112,59 @@ func (h *jobHeap) place(i int, e entry) {
 
 func (h *jobHeap) up(i int, e entry) {
 	for i > 0 {
-		parent := (i - 1) / 4
-		if !e.less(h.a[parent].key) {
+		above := (i - 1) / 4
+		parent := h.at(above)
+		if !e.less(parent.key) {
 			break
 		}
-		h.set(i, h.a[parent])
-		i = parent
+		h.set(i, *parent)
+		i = above
 	}
 	h.set(i, e)
 }
 
 func (h *jobHeap) down(i int, e entry) {
-	n := len(h.a)
 	for {
 		child := 4*i + 1
-		if child >= n {
+		if child >= h.n {
 			break
 		}
-		least := child
-		for c := child + 1; c < min(child+4, n); c++ {
-			if h.a[c].less(h.a[least].key) {
-				least = c
+		end := min(child+4, h.n)
+		children := h.run(child, end)
+		best := 0
+		for c := 1; c < len(children); c++ {
+			if children[c].less(children[best].key) {
+				best = c
 			}
 		}
-		if !h.a[least].less(e.key) {
+		at, least := child+best, &children[best]
+		if child+len(children) < end { // the last one is on the next page
+			if o := h.at(end - 1); o.less(least.key) {
+				at, least = end-1, o
+			}
+		}
+		if !least.less(e.key) {
 			break
 		}
-		h.set(i, h.a[least])
-		i = least
+		h.set(i, *least)
+		i = at
 	}
 	h.set(i, e)
 }
 
+// run returns entries from, up to end, as far as they are on one page.
+func (h *jobHeap) run(from, end int) []entry {
+	if end <= heapPage {
+		return h.first[from:end]
+	}
+	if from < heapPage {
+		return h.first[from:]
+	}
+	at := from % heapPage
+	return h.rest[from/heapPage-1][at:min(at+end-from, heapPage)]
+}
+
 func (h *jobHeap) set(i int, e entry) {
-	h.a[i] = e
+	*h.at(i) = e
 	e.j.pos = int32(i)
 }

@@ -7,6 +7,15 @@ import (
 	"pgregory.net/rapid"
 )
 
+// all returns all entries, in the order of the heap.
+func (h *jobHeap) all() []entry {
+	all := make([]entry, h.n)
+	for i := range all {
+		all[i] = *h.at(i)
+	}
+	return all
+}
+
 // TestHeap compares a heap with a sorted slice.
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -31,14 +40,15 @@ func TestHeap(t *testing.T) {
 				if h.top() != top || h.len() != len(sorted) {
 					rt.Fatalf("top of %d is %+v, of %d %+v", h.len(), h.top(), len(sorted), top)
 				}
-				for i, e := range h.a {
+				for i, e := range h.all() {
 					if int(e.j.pos) != i {
 						rt.Fatalf("job %d at %d has pos %d", e.j.id, i, e.j.pos)
 					}
 				}
 			},
 			"push": func(rt *rapid.T) {
-				for range rapid.IntRange(1, 20).Draw(rt, "n") {
+				few, many := rapid.IntRange(1, 20), rapid.IntRange(heapPage-20, heapPage+20)
+				for range rapid.OneOf(few, few, few, many).Draw(rt, "n") {
 					lastID++
 					e := entry{newKey(lastID), &job{id: lastID}}
 					h.push(e.key, e.j)
@@ -53,6 +63,13 @@ func TestHeap(t *testing.T) {
 				i := rapid.IntRange(0, len(sorted)-1).Draw(rt, "i")
 				h.remove(sorted[i].j)
 				sorted = slices.Delete(sorted, i, i+1)
+			},
+			"remove many": func(rt *rapid.T) {
+				n := rapid.IntRange(0, len(sorted)).Draw(rt, "n")
+				for _, e := range sorted[:n] {
+					h.remove(e.j)
+				}
+				sorted = sorted[n:]
 			},
 			"fix": func(rt *rapid.T) {
 				if len(sorted) == 0 {
@@ -81,30 +98,43 @@ func TestHeapGivesMemoryBack(t *testing.T) {
 	for i := range jobs {
 		h.push(key{0, uint64(i)}, &jobs[i])
 	}
-	copied, last := 0, cap(h.a)
+	room := func() int { return cap(h.first) + len(h.rest)*heapPage }
+	if room() > len(jobs)+3*heapPage/2 {
+		t.Errorf("%d jobs have room for %d", len(jobs), room())
+	}
 	for h.len() > 0 {
 		h.remove(h.top())
-		if c := cap(h.a); c != last {
-			copied += h.len()
-			last = c
+		if n := h.len(); room() > max(64, min(5*n+4, n+2*heapPage+heapPage/2)) {
+			t.Fatalf("room for %d is kept for %d jobs", room(), n)
 		}
-		if c := cap(h.a); c > 1024 && c > 4*h.len()+4 {
-			t.Fatalf("room for %d is kept for %d jobs", c, h.len())
-		}
-		if room := h.a[:cap(h.a)]; h.len() < cap(h.a) && room[h.len()].j != nil {
-			t.Fatal("a job that has left is still referred to")
+		for i := h.len(); i < room() && i < h.len()+2; i++ {
+			if i >= heapPage && *h.at(i) != (entry{}) || i < heapPage && h.first[:cap(h.first)][i] != (entry{}) {
+				t.Fatal("a job that has left is still referred to")
+			}
 		}
 	}
-	if copied > len(jobs) {
-		t.Errorf("%d jobs were copied to give back the room of %d", copied, len(jobs))
-	}
-	// Where it has come to rest it stays, rather than grow and shrink in turns.
-	rest := cap(h.a)
-	for i := range 10_000 {
-		h.push(key{0, uint64(i)}, &jobs[i%rest])
-		h.remove(h.top())
-	}
-	if cap(h.a) != rest || rest > 1024 {
-		t.Errorf("an empty heap has room for %d, then %d", rest, cap(h.a))
+}
+
+// TestHeapDoesNotFlap: where a heap has come to rest a job more or less costs no
+// memory.
+func TestHeapDoesNotFlap(t *testing.T) {
+	jobs := make([]job, 3*heapPage)
+	for _, n := range []int{0, 15, 16, 64, heapPage/2 - 1, heapPage / 2, heapPage - 1, heapPage, 3 * heapPage / 2, 2*heapPage - 1, 2 * heapPage} {
+		var h jobHeap
+		for i := range jobs {
+			h.push(key{0, uint64(i)}, &jobs[i])
+		}
+		for h.len() > n {
+			h.remove(h.top())
+		}
+		extra := &jobs[0]
+		flap := func() {
+			h.push(key{0, 1 << 40}, extra)
+			h.remove(extra)
+		}
+		flap()
+		if allocs := testing.AllocsPerRun(100, flap); allocs > 0 {
+			t.Errorf("at %d jobs, one more costs %v allocations", n, allocs)
+		}
 	}
 }

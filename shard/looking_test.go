@@ -107,7 +107,7 @@ func (x *trial) picture() string {
 }
 
 func heapIDs(h *jobHeap) []string {
-	sorted := slices.Clone(h.a)
+	sorted := h.all()
 	slices.SortFunc(sorted, func(a, b entry) int {
 		if a.less(b.key) {
 			return -1
