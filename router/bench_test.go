@@ -216,38 +216,6 @@ func BenchmarkHandoff(b *testing.B) {
 	}
 }
 
-func BenchmarkDirectory(b *testing.B) {
-	b.Run("lookup", func(b *testing.B) {
-		d := newDirectory()
-		const jobs = 1 << 20
-		for range jobs {
-			d.Enter(d.NextID(), 3)
-		}
-		b.RunParallel(func(pb *testing.PB) {
-			for id := uint64(1); pb.Next(); id = id*25214903917%jobs + 1 {
-				if d.Lookup(id) != 3 {
-					b.Error("not found")
-				}
-			}
-		})
-	})
-	b.Run("enter and leave", func(b *testing.B) {
-		d := newDirectory()
-		b.ReportAllocs()
-		b.RunParallel(func(pb *testing.PB) {
-			const window = 100
-			var ids [window]uint64
-			for i := 0; pb.Next(); i = (i + 1) % window {
-				if ids[i] != 0 {
-					d.Leave(ids[i])
-				}
-				ids[i] = d.NextID()
-				d.Enter(ids[i], 3)
-			}
-		})
-	})
-}
-
 // TestNoAllocations: in steady state no command allocates anything.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {

@@ -31,7 +31,7 @@ type durFound struct {
 func durRead(r *Router) *durState {
 	s := &durState{
 		now: time.Now().UnixNano(), jobs: make(map[uint64]durFound), buried: make(map[string][]uint64),
-		last: r.directory.ids.Load(),
+		last: r.directory.LastID(),
 	}
 	c := r.NewClient()
 	defer c.Close()

@@ -31,7 +31,7 @@ func (d *durRun) command(c *durClient, s int) shard.Request {
 				return l[d.rng.IntN(len(l))].id
 			}
 		}
-		last := d.router.directory.ids.Load()
+		last := d.router.directory.LastID()
 		if id := 1 + d.rng.Uint64N(last+1); d.model.jobs[id] == nil || d.model.jobs[id].shard == s {
 			return id
 		}

@@ -137,7 +137,7 @@ const durTTR = 1 << 20
 
 // command queues a random command.
 func (l *durLife) command() {
-	last := l.run.router.directory.ids.Load()
+	last := l.run.router.directory.LastID()
 	some := func() uint64 { return 1 + last - min(last, l.rng.Uint64N(20)) }
 	mine := some()
 	if len(l.held) > 0 && l.rng.IntN(8) > 0 {

@@ -269,7 +269,7 @@ func (h *historian) someJob() known {
 		return h.held[h.rng.IntN(len(h.held))]
 	}
 	if !h.cfg.single && h.rng.IntN(2) == 0 {
-		return known{id: h.r.directory.ids.Load() + uint64(h.rng.IntN(2))}
+		return known{id: h.r.directory.LastID() + uint64(h.rng.IntN(2))}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

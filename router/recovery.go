@@ -23,7 +23,7 @@ func (r *Router) recover(cfg Config) ([]found, error) {
 	}
 	b := *cfg.Binlog
 	b.Shards = cfg.Shards
-	b.LastID = r.directory.ids.Load
+	b.LastID = r.directory.LastID
 	store, err := binlog.Open(b)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []foun
 	if err != nil {
 		return err
 	}
-	r.directory.ids.Store(store.LastID())
+	r.directory.Skip(store.LastID())
 	jobs := 0
 	for _, s := range streams {
 		jobs += s.Jobs()

@@ -29,7 +29,7 @@ type Config struct {
 type Router struct {
 	shards    []*shard.Shard
 	clock     shard.Clock
-	directory *directory
+	directory *shard.Directory
 	budget    *shard.Budget
 	store     *binlog.Store // nil if there is none
 	// draining is set once, by Drain; the shards read it at each put.
@@ -57,7 +57,7 @@ func New(cfg Config) (*Router, error) {
 	r := &Router{
 		shards:    make([]*shard.Shard, cfg.Shards),
 		clock:     shard.NewClock(),
-		directory: newDirectory(),
+		directory: shard.NewDirectory(),
 		budget:    shard.NewBudget(cfg.MaxMemory, cfg.Shards),
 	}
 	found, err := r.recover(cfg)

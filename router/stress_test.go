@@ -56,7 +56,7 @@ func TestHandshakeUnderStress(t *testing.T) {
 	st.assassins.Wait()
 	st.drain()
 	idleEngine(t, st.r)
-	if pages := st.r.directory.countPages(); pages > 1 {
+	if pages := st.r.directory.Pages(); pages > 1 {
 		t.Errorf("%d pages in the directory without a job", pages)
 	}
 	t.Logf("%d lives, %d jobs, %d reserved (%d expired), answers of reserve: %d job, %d timed out, %d deadline soon, %d aborted",
@@ -236,7 +236,7 @@ func (l *life) act(producer bool) {
 		l.one(r)
 	case n < 99:
 		r := l.New(shard.ReserveJob)
-		r.ID = l.r.directory.ids.Load() - uint64(l.rng.IntN(50))
+		r.ID = l.r.directory.LastID() - uint64(l.rng.IntN(50))
 		l.one(r)
 	default:
 		switch l.rng.IntN(200) {

@@ -131,7 +131,7 @@ func BenchmarkShard(b *testing.B) {
 		for _, clients := range []int{1, 8} {
 			for _, length := range []int{1, 64} {
 				b.Run(fmt.Sprintf("ready=%.0e/clients=%d/chain=%d", float64(ready), clients, length), func(b *testing.B) {
-					g := newRig(1, &counter{}, 0)
+					g := newRig(1, NewDirectory(), 0)
 					defer g.stop()
 					filler := newCycle(g.newPerson(), Put)
 					for n := 0; n < ready; n++ {
@@ -183,4 +183,36 @@ func (l *lives) run() {
 		l.p.post(0, l.chain...)
 		l.p.await()
 	}
+}
+
+func BenchmarkDirectory(b *testing.B) {
+	b.Run("lookup", func(b *testing.B) {
+		d := NewDirectory()
+		const jobs = 1 << 20
+		for range jobs {
+			d.enter(&job{id: d.NextID()}, 3)
+		}
+		b.RunParallel(func(pb *testing.PB) {
+			for id := uint64(1); pb.Next(); id = id*25214903917%jobs + 1 {
+				if d.Lookup(id) != 3 {
+					b.Error("not found")
+				}
+			}
+		})
+	})
+	b.Run("enter and leave", func(b *testing.B) {
+		d := NewDirectory()
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			const window = 100
+			var jobs [window]job
+			for i := 0; pb.Next(); i = (i + 1) % window {
+				if jobs[i].id != 0 {
+					d.leave(jobs[i].id)
+				}
+				jobs[i].id = d.NextID()
+				d.enter(&jobs[i], 3)
+			}
+		})
+	})
 }

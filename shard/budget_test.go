@@ -29,7 +29,7 @@ func TestBudget(t *testing.T) {
 
 	t.Run("one shard holds it to the byte", func(t *testing.T) {
 		for _, max := range []int64{each, 10 * each, 10*each + each - 1, 5000 * each} {
-			g := newRig(1, newListing(), max)
+			g := newRig(1, NewDirectory(), max)
 			p := g.newPerson()
 			ids := p.putAll(6000, size)
 			if want := max / each; int64(len(ids)) != want {
@@ -54,7 +54,7 @@ func TestBudget(t *testing.T) {
 	t.Run("several shards hold it to within their slacks", func(t *testing.T) {
 		for _, shards := range []int{2, 3, 7} {
 			for _, max := range []int64{20 * each, 3000 * each} {
-				g := newRig(shards, newListing(), max)
+				g := newRig(shards, NewDirectory(), max)
 				slack := g.budget.slack * int64(shards)
 				people := make([]*person, shards)
 				for i := range people {
@@ -93,7 +93,7 @@ func TestBudget(t *testing.T) {
 	})
 
 	t.Run("nothing is refused without a cap", func(t *testing.T) {
-		g := newRig(2, newListing(), 0)
+		g := newRig(2, NewDirectory(), 0)
 		defer g.stop()
 		p := g.newPerson()
 		if n := len(p.putAll(100, 1<<20)); n != 100 || g.budget.Full(1<<40) {
@@ -102,7 +102,7 @@ func TestBudget(t *testing.T) {
 	})
 
 	t.Run("what is on its way counts", func(t *testing.T) {
-		g := newRig(1, newListing(), 100*each)
+		g := newRig(1, NewDirectory(), 100*each)
 		defer g.stop()
 		p := g.newPerson()
 		if !g.budget.Hold(90*int(each)) || g.budget.Full(size) {
@@ -126,7 +126,7 @@ func TestBudget(t *testing.T) {
 
 	t.Run("Full never says so when a shard would take it", func(t *testing.T) {
 		const max = 500_000
-		g := newRig(2, newListing(), max)
+		g := newRig(2, NewDirectory(), max)
 		defer g.stop()
 		a, b := g.newPerson(), g.newPerson().settleIn("b1")
 		for range 400 {

@@ -18,8 +18,8 @@ func (s *Shard) check() error {
 			fail("job %d is %s and %s", j.id, place[j], where)
 		}
 		place[j] = where
-		if j.state != st || s.jobs[j.id] != j {
-			fail("job %d is %s, but its state is %v and the map of ids has %p for %p", j.id, where, j.state, s.jobs[j.id], j)
+		if j.state != st || s.job(j.id) != j {
+			fail("job %d is %s, but its state is %v and the directory has %p for %p", j.id, where, j.state, s.job(j.id), j)
 		}
 	}
 	heap := func(h *jobHeap, where string, st state, right func(key, *job) bool) {
@@ -59,7 +59,7 @@ func (s *Shard) check() error {
 
 	// The clients are found by what refers to them.
 	clients := make(map[*Client]bool)
-	for _, j := range s.jobs {
+	for j := range s.all() {
 		if j.holder != nil {
 			clients[j.holder] = true
 		}
@@ -97,7 +97,7 @@ func (s *Shard) check() error {
 				urgent++
 			}
 		}
-		for _, j := range s.jobs {
+		for j := range s.all() {
 			if j.tube == t {
 				all++
 				if j.state == reserved {
@@ -144,14 +144,16 @@ func (s *Shard) check() error {
 	}
 
 	memory := int64(0)
-	for id, j := range s.jobs {
+	jobs := 0
+	for j := range s.all() {
 		if place[j] == "" {
-			fail("job %d is nowhere", id)
+			fail("job %d is nowhere", j.id)
 		}
-		if j.id != id {
-			fail("job %d is known as %d", j.id, id)
-		}
-		memory += footprint(j.body)
+		jobs++
+		memory += footprint(j.body())
+	}
+	if jobs != s.jobs || jobs != len(place) {
+		fail("%d jobs are counted for %d in the directory and %d in their places", s.jobs, jobs, len(place))
 	}
 	if memory != s.memory.total {
 		fail("%d bytes counted for %d", s.memory.total, memory)
@@ -177,7 +179,7 @@ func (s *Shard) check() error {
 	}
 	free := 0
 	for j := s.free; j != nil; j = j.next {
-		if place[j] != "" || j.body != nil || j.tube != nil {
+		if place[j] != "" || j.body() != nil || j.tube != nil {
 			fail("a job in use is on the free list, or a free one keeps its body")
 		}
 		free++

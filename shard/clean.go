@@ -119,7 +119,7 @@ func (s *Shard) cleanSome(r *Request) {
 	}
 	size := int64(0)
 	for _, id := range r.ids {
-		if j := s.jobs[id]; j != nil && j.file == uint32(r.N) {
+		if j := s.job(id); j != nil && j.file == uint32(r.N) {
 			size += weight(j)
 		}
 	}
@@ -128,7 +128,7 @@ func (s *Shard) cleanSome(r *Request) {
 		return
 	}
 	for _, id := range r.ids {
-		if j := s.jobs[id]; j != nil && j.file == uint32(r.N) {
+		if j := s.job(id); j != nil && j.file == uint32(r.N) {
 			s.move(j)
 		}
 	}
@@ -159,7 +159,7 @@ func (s *Shard) endCleaning(r *Request) {
 		return
 	}
 	// Some of it could not be read: find the jobs the long way.
-	for _, j := range s.jobs {
+	for j := range s.all() {
 		if j.file == uint32(r.N) {
 			s.move(j)
 		}

@@ -23,7 +23,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	} {
 		for _, mode := range []string{"one by one", "as a chain"} {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				g := newRig(1, &counter{}, 0)
+				g := newRig(1, NewDirectory(), 0)
 				defer g.stop()
 				p := g.newPerson()
 				// Not empty, and with deadlines that are not the client's.
@@ -45,7 +45,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		}
 	}
 	t.Run("put to one who waits", func(t *testing.T) {
-		g := newRig(1, &counter{}, 0)
+		g := newRig(1, NewDirectory(), 0)
 		defer g.stop()
 		ann, bob := g.newPerson(), g.newPerson()
 		reserve, put, del := &Request{}, &Request{}, &Request{}
@@ -77,13 +77,13 @@ type cycle struct {
 	ops   []Op
 	reqs  []Request
 	chain []*Request
-	ids   *counter
+	ids   *Directory
 }
 
 var cycleBody = []byte("hello\r\n")
 
 func newCycle(p *person, ops ...Op) *cycle {
-	c := &cycle{p: p, ops: ops, reqs: make([]Request, len(ops)), ids: p.rig.shards[0].cfg.Directory.(*counter)}
+	c := &cycle{p: p, ops: ops, reqs: make([]Request, len(ops)), ids: p.rig.shards[0].cfg.Directory}
 	for i := range c.reqs {
 		c.chain = append(c.chain, &c.reqs[i])
 	}
@@ -119,7 +119,7 @@ func (c *cycle) single() {
 
 // TestCycle makes sure that the cycles measured here do what they say.
 func TestCycle(t *testing.T) {
-	g := newRig(1, &counter{}, 0)
+	g := newRig(1, NewDirectory(), 0)
 	defer g.stop()
 	c := newCycle(g.newPerson(), Put, Reserve, Touch, Release, Reserve, Bury, Kick, ReserveJob, Bury, KickJob, Peek, Delete)
 	for _, run := range []func(){c.single, c.chained} {
@@ -145,7 +145,7 @@ func (g *rig) look(f func(s *Shard)) {
 // the job by then is found out when it fires, for nothing.
 func TestTimerIsLazy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(1, &counter{}, 0)
+		g := newRig(1, NewDirectory(), 0)
 		defer g.stop()
 		p := g.newPerson()
 		cycle := newCycle(p, Put, Reserve, Delete)
@@ -216,7 +216,7 @@ func TestTimerIsSetForTheEarlier(t *testing.T) {
 // many are kept.
 func TestFreeListIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newRig(1, newListing(), 0)
+		g := newRig(1, NewDirectory(), 0)
 		defer g.stop()
 		p := g.newPerson()
 		ids := p.putAll(maxFree+100, 1)

@@ -19,7 +19,7 @@ type handshake struct {
 func inHandshake(t *testing.T, name string, f func(h *handshake)) {
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			h := &handshake{t: t, rig: newRig(2, newListing(), 0)}
+			h := &handshake{t: t, rig: newRig(2, NewDirectory(), 0)}
 			defer h.rig.stop()
 			h.ann, h.bob = h.rig.newPerson(), h.rig.newPerson()
 			h.ann.watch("a0")

@@ -23,7 +23,7 @@ const urgentPri = 1024
 // job is deleted; only its body is ever seen by others.
 type job struct {
 	id     uint64
-	body   []byte // with its CRLF; see Request.Body
+	bytes  *byte // the body with its CRLF, see Request.Body; size of them
 	tube   *Tube
 	holder *Client // while reserved
 
@@ -34,6 +34,7 @@ type job struct {
 	created int64 // on the shards' clock
 	at      int64 // deadline of a delayed or reserved job, on the shards' clock; of a buried one, see Shard.burials
 
+	size  uint32 // bytes
 	pri   uint32
 	delay uint32 // seconds: the last one given
 	ttr   uint32 // seconds
@@ -46,13 +47,19 @@ type job struct {
 	state state
 }
 
-// jobOverhead is what a job costs beside its body: itself, its place in a
-// heap with room to grow, and its entry in the map of ids.
-const jobOverhead = int64(unsafe.Sizeof(job{})) + 32 + 32
+// body returns the body with its CRLF, nil if there is none yet.
+func (j *job) body() []byte { return unsafe.Slice(j.bytes, j.size) }
+
+// setBody takes over b, of at most 4 GiB.
+func (j *job) setBody(b []byte) { j.bytes, j.size = unsafe.SliceData(b), uint32(len(b)) }
+
+// jobOverhead is what a job costs beside its body: itself, its place in a heap
+// and in the directory.
+const jobOverhead = int64(unsafe.Sizeof(job{})) + 24 + 11
 
 // footprint is what a job with that body counts for in the memory budget, in
 // bytes.
-func footprint(body []byte) int64 { return jobOverhead + int64(cap(body)) }
+func footprint(body []byte) int64 { return jobOverhead + int64(len(body)) }
 
 // readyKey orders ready jobs: by priority and id.
 func (j *job) readyKey() key { return key{uint64(j.pri), j.id} }

@@ -91,7 +91,7 @@ func (s *Shard) endBatch() {
 		s.segments.last().bytes += binlog.BlockOverhead
 	}
 	switch h := s.held; {
-	case s.log == nil, s.log.Commit(h, len(s.jobs)):
+	case s.log == nil, s.log.Commit(h, s.jobs):
 		h.release(nil)
 	default:
 		s.held = heldPool.Get().(*held)
@@ -116,7 +116,7 @@ func (s *Shard) roll() {
 	s.sealed += s.segments.last().bytes
 	s.segments.add(index)
 	s.tidy()
-	s.log.Commit(nil, len(s.jobs))
+	s.log.Commit(nil, s.jobs)
 }
 
 // answer has a client told that its chain is answered.
@@ -145,7 +145,7 @@ func (s *Shard) logPut(j *job, state binlog.State, at int64) {
 	r.TTR = j.ttr
 	r.Created = j.created + s.wall
 	r.Tube = j.tube.Name
-	r.Body = j.body[:len(j.body)-2]
+	r.Body = j.body()[:len(j.body())-2]
 	s.appended(s.log.Put(r))
 	r.Body = nil
 	s.place(j)
@@ -203,7 +203,7 @@ func (s *Shard) appended(bytes int) {
 }
 
 // weight is about how many bytes j takes in the log.
-func weight(j *job) int64 { return 24 + int64(len(j.tube.Name)+len(j.body)) }
+func weight(j *job) int64 { return 24 + int64(len(j.tube.Name)+len(j.body())) }
 
 // refused tells whether a change cannot be made because it would not get into
 // the log, and answers r.

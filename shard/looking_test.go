@@ -42,8 +42,8 @@ func (x *trial) inspect() {
 		var chain []*Request
 		for _, j := range x.model.pick(byReady, func(j *modelJob) bool { return x.model.shardOf(j) == s }) {
 			chain = append(chain, &Request{Op: StatsJob, ID: j.id})
-			if at, ok := x.directory.lookup(j.id); !ok || at != s {
-				x.Fatalf("the directory has job %d on shard %d, %t", j.id, at, ok)
+			if at := x.directory.Lookup(j.id); at != s {
+				x.Fatalf("the directory has job %d on shard %d", j.id, at)
 			}
 		}
 		for _, t := range x.model.tubes {

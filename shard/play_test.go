@@ -30,7 +30,7 @@ import (
 func play(t *testing.T, shards int, script string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := newListing()
+		d := NewDirectory()
 		p := &player{t: t, rig: newRig(shards, d, 0), directory: d, cast: make(map[string]*role)}
 		defer p.rig.stop()
 		var want, got []string
@@ -55,7 +55,7 @@ func play(t *testing.T, shards int, script string) {
 type player struct {
 	t         *testing.T
 	rig       *rig
-	directory *listing
+	directory *Directory
 	cast      map[string]*role
 }
 
@@ -199,7 +199,7 @@ func (p *player) request(who *role, f []string) (r *Request, shard int) {
 		}
 	case ReserveJob, Delete, Release, Bury, Touch, Peek, KickJob, StatsJob:
 		r.ID = number(1)
-		shard, _ = p.directory.lookup(r.ID)
+		shard = max(p.directory.Lookup(r.ID), 0)
 		if r.Op == Release || r.Op == Bury {
 			r.Pri = uint32(number(2))
 		}

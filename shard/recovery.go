@@ -68,8 +68,8 @@ func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	r.segments.add(segment)
 	j.file = uint32(segment)
 	r.segments.of(j.file).jobs++
-	if n := len(b.Body); len(j.body) != n+2 || !bytes.Equal(j.body[:n], b.Body) {
-		j.body = append(append(make([]byte, 0, n+2), b.Body...), '\r', '\n')
+	if n := len(b.Body); len(j.body()) != n+2 || !bytes.Equal(j.body()[:n], b.Body) {
+		j.setBody(append(append(make([]byte, 0, n+2), b.Body...), '\r', '\n'))
 	}
 	j.id, j.ttr, j.created = b.ID, max(b.TTR, 1), b.Created
 	if j.tube == nil || j.tube.Name != b.Tube {
@@ -158,7 +158,7 @@ func (r *Recovery) Write(log *binlog.Log) error {
 		if size == 0 {
 			r.segments.add(log.Segment())
 		}
-		if !log.FitsPut(binlog.MostPut(len(j.tube.Name), len(j.body))) {
+		if !log.FitsPut(binlog.MostPut(len(j.tube.Name), len(j.body()))) {
 			return fmt.Errorf("the disk is too full to write all %d jobs of the directory again for this number of shards", len(r.jobs))
 		}
 		n := log.Put(&binlog.Job{
@@ -167,7 +167,7 @@ func (r *Recovery) Write(log *binlog.Log) error {
 				Pri: j.pri, Delay: j.delay, At: j.at,
 				Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
 			},
-			TTR: j.ttr, Created: j.created, Tube: j.tube.Name, Body: j.body[:len(j.body)-2],
+			TTR: j.ttr, Created: j.created, Tube: j.tube.Name, Body: j.body()[:len(j.body())-2],
 		})
 		seg := r.segments.last()
 		seg.jobs++
@@ -204,7 +204,7 @@ func (s *Shard) begin() {
 }
 
 func (s *Shard) adopt(r *Recovery) {
-	s.jobs, s.segments, s.burials = r.jobs, r.segments, r.burials
+	s.jobs, s.segments, s.burials = len(r.jobs), r.segments, r.burials
 	var graves []*job
 	for j := r.list.head; j != nil; j = r.list.head {
 		r.list.remove(j)
@@ -214,8 +214,8 @@ func (s *Shard) adopt(r *Recovery) {
 		}
 		t.jobs++
 		j.created -= s.wall
-		s.cfg.Directory.Enter(j.id, s.cfg.Index)
-		s.memory.charge(footprint(j.body))
+		s.cfg.Directory.enter(j, s.cfg.Index)
+		s.memory.charge(footprint(j.body()))
 		s.live += weight(j)
 		switch at := j.at - s.wall; {
 		case j.state == buried:

@@ -11,7 +11,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	if j := c.best(); j != nil {
 		s.unready(j)
 		s.makeReserved(j, c)
-		r.ID, r.Body = j.id, j.body
+		r.ID, r.Body = j.id, j.body()
 		return false
 	}
 	if at := c.soon(r.Soonest); at != 0 && at <= s.now {
@@ -105,7 +105,7 @@ func (s *Shard) offer(t *Tube) {
 		if c.waiter.claim(c.seq) {
 			s.unready(j)
 			s.makeReserved(j, c)
-			s.grant(c, Grant{Status: OK, ID: j.id, Body: j.body})
+			s.grant(c, Grant{Status: OK, ID: j.id, Body: j.body()})
 			continue
 		}
 		// It was still probing and asks again, when it will find the job if that
@@ -197,7 +197,7 @@ func (s *Shard) takeBest(r *Request) {
 		s.leave(c)
 		s.unready(j)
 		s.makeReserved(j, c)
-		r.Status, r.Pri, r.ID, r.Body = OK, j.pri, j.id, j.body
+		r.Status, r.Pri, r.ID, r.Body = OK, j.pri, j.id, j.body()
 	}
 }
 

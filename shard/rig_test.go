@@ -5,7 +5,6 @@ package shard
 
 import (
 	"flag"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -21,56 +20,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// listing is a Directory that remembers everything, and catches a job that is
-// entered twice or leaves without having been there.
-type listing struct {
-	mu    sync.Mutex
-	last  uint64
-	at    map[uint64]int
-	wrong int
-}
-
-func newListing() *listing { return &listing{at: make(map[uint64]int)} }
-
-func (d *listing) NextID() uint64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last++
-	return d.last
-}
-
-func (d *listing) Enter(id uint64, shard int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.at[id]; ok {
-		d.wrong++
-	}
-	d.at[id] = shard
-}
-
-func (d *listing) Leave(id uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.at[id]; !ok {
-		d.wrong++
-	}
-	delete(d.at, id)
-}
-
-func (d *listing) lookup(id uint64) (shard int, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	shard, ok = d.at[id]
-	return
-}
-
-// counter is a Directory that only counts, for where a map would be measured.
-type counter struct{ last atomic.Uint64 }
-
-func (d *counter) NextID() uint64    { return d.last.Add(1) }
-func (d *counter) Enter(uint64, int) {}
-func (d *counter) Leave(uint64)      {}
-
 // rig is some shards that make up an engine.
 type rig struct {
 	shards   []*Shard
@@ -80,7 +29,7 @@ type rig struct {
 }
 
 // newRig starts n shards. maxMemory is in bytes, 0 for no cap.
-func newRig(n int, d Directory, maxMemory int64) *rig {
+func newRig(n int, d *Directory, maxMemory int64) *rig {
 	g := &rig{clock: NewClock(), budget: NewBudget(maxMemory, n)}
 	for i := range n {
 		cfg := Config{Index: i, Clock: g.clock, Directory: d, Budget: g.budget, Draining: &g.draining}

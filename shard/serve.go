@@ -23,7 +23,7 @@ func (s *Shard) serve(r *Request) {
 			return
 		}
 	case ReserveJob, Delete, Release, Bury, Touch, Peek, KickJob, StatsJob:
-		if j := s.jobs[r.ID]; j == nil || !s.jobCommand(r, j) {
+		if j := s.job(r.ID); j == nil || !s.jobCommand(r, j) {
 			r.Status = NotFound
 		}
 	case PeekReady:
@@ -106,7 +106,7 @@ func (r *Request) found(j *job) {
 		r.Status = NotFound
 		return
 	}
-	r.ID, r.Body = j.id, j.body
+	r.ID, r.Body = j.id, j.body()
 }
 
 func (s *Shard) put(r *Request) {
@@ -158,7 +158,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		}
 		s.remove(j)
 		s.makeReserved(j, r.Client)
-		r.Body = j.body
+		r.Body = j.body()
 	case Delete:
 		if j.state == reserved && !mine {
 			return false
@@ -213,7 +213,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 	case StatsJob:
 		r.Job = s.jobStats(j)
 	case Peek:
-		r.Body = j.body
+		r.Body = j.body()
 	}
 	return true
 }

@@ -14,23 +14,11 @@ import (
 // always exists.
 const DefaultTube = "default"
 
-// Directory knows which shard a job is on. The shards call it from their own
-// goroutines, all at once.
-type Directory interface {
-	// NextID takes the next job id.
-	NextID() uint64
-	// Enter says that the job is on that shard now; it comes before any answer
-	// that tells of the job.
-	Enter(id uint64, shard int)
-	// Leave says that the job is no more.
-	Leave(id uint64)
-}
-
 // Config is what a shard shares with the process.
 type Config struct {
 	Index     int
 	Clock     Clock
-	Directory Directory
+	Directory *Directory
 	Budget    *Budget
 	// Draining is read at each put: when set, puts are refused.
 	Draining *atomic.Bool
@@ -53,8 +41,7 @@ type Shard struct {
 	now       int64  // of the batch being served, on cfg.Clock
 	deadlines uint64 // how many have been given out, see Shard.deadline
 	tubes     map[string]*Tube
-	jobs      map[uint64]*job
-	mostJobs  int  // that there were at once since the map was made
+	jobs      int  // how many there are
 	free      *job // deleted jobs to be used again, linked by next
 	freeCount int
 	memory    ration
@@ -97,7 +84,6 @@ func New(cfg Config) *Shard {
 		stopped: make(chan struct{}),
 		alarm:   Request{Op: alarm},
 		tubes:   make(map[string]*Tube),
-		jobs:    make(map[uint64]*job),
 		memory:  ration{Budget: cfg.Budget},
 		journal: journal{log: cfg.Log, held: new(held)},
 	}

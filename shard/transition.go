@@ -1,6 +1,10 @@
 package shard
 
-import "github.com/sheafq/sheaf/binlog"
+import (
+	"iter"
+
+	"github.com/sheafq/sheaf/binlog"
+)
 
 // A job's life. Each function here puts a job into one state or takes it out
 // of one, with all that is counted and scheduled for it:
@@ -128,6 +132,12 @@ func (s *Shard) deadline(j *job, seconds uint32) key {
 	return key{uint64(j.at), s.deadlines}
 }
 
+// job returns the job with that id, nil if it is not on this shard.
+func (s *Shard) job(id uint64) *job { return s.cfg.Directory.job(id, s.cfg.Index) }
+
+// all goes through all jobs, the long way.
+func (s *Shard) all() iter.Seq[*job] { return s.cfg.Directory.all(s.cfg.Index) }
+
 // maxFree is how many deleted jobs a shard keeps to use them again.
 const maxFree = 8192
 
@@ -140,10 +150,11 @@ func (s *Shard) newJob(r *Request) *job {
 		s.free = j.next
 		s.freeCount--
 	}
-	*j = job{id: r.ID, body: r.Body, tube: r.Tube, created: r.Created, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
-	s.jobs[j.id] = j
-	s.cfg.Directory.Enter(j.id, s.cfg.Index)
-	s.memory.charge(footprint(j.body))
+	*j = job{id: r.ID, tube: r.Tube, created: r.Created, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
+	j.setBody(r.Body)
+	s.jobs++
+	s.cfg.Directory.enter(j, s.cfg.Index)
+	s.memory.charge(footprint(j.body()))
 	s.total++
 	j.tube.total++
 	j.tube.jobs++
@@ -154,16 +165,10 @@ func (s *Shard) newJob(r *Request) *job {
 func (s *Shard) discard(j *job) {
 	t := j.tube
 	s.logDelete(j)
-	delete(s.jobs, j.id)
-	s.cfg.Directory.Leave(j.id)
-	s.memory.charge(-footprint(j.body))
+	s.jobs--
+	s.cfg.Directory.leave(j.id)
+	s.memory.charge(-footprint(j.body()))
 	t.jobs--
-	// A map does not shrink. This one is made anew when it is empty after it was
-	// large; the time for that was paid by the jobs that made it so.
-	s.mostJobs = max(s.mostJobs, len(s.jobs)+1)
-	if len(s.jobs) == 0 && s.mostJobs > 1<<16 {
-		s.jobs, s.mostJobs = make(map[uint64]*job), 0
-	}
 	*j = job{}
 	if s.freeCount < maxFree {
 		j.next, s.free = s.free, j

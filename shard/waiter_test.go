@@ -122,7 +122,7 @@ func TestClaimAgainstSettle(t *testing.T) {
 // shard to.
 func TestCancelAgainstGrantAgainstTimeout(t *testing.T) {
 	const workers, rounds = 6, 2000
-	g := newRig(1, newListing(), 0)
+	g := newRig(1, NewDirectory(), 0)
 	defer g.stop()
 	var got, cancelled, timedOut atomic.Int64
 	work := func(p *person, rnd *rand.Rand) {
