@@ -4,7 +4,7 @@ import "github.com/sheafq/sheaf/binlog"
 
 // Client is what one shard knows of one client: the jobs it holds, the tubes
 // it watches, its wait. The client's goroutine makes it and names it in
-// requests; all of its fields but waiter belong to the goroutine of the shard.
+// requests; all of its fields but waiter belong to who has the shard's turn.
 type Client struct {
 	waiter *Waiter // see there
 

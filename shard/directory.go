@@ -10,12 +10,14 @@ import (
 // anyone, and to that shard, the job. Looking up takes three loads and no lock.
 // All shards of an engine share one.
 //
-// Ids are dense, so it is a table in pages, ten bytes an id:
+// Ids are dense, so it is a table in pages, twelve bytes an id:
 //
 //	roots ──▶ root of 8192 pages ──▶ page of 512 ids
 //
 // A page goes when the last of its jobs has gone and all of its ids have been
-// given out; so an old job that stays keeps one page of 5 KiB and its root.
+// given out; so an old job that stays keeps one page of 6 KiB and its root.
+// Nothing is counted for that, since all shards would write the count: whoever
+// may have emptied a page looks through it.
 type Directory struct {
 	_ [64]byte // ids is written by all shards: keep its line alone
 	// ids is the last id given out.
@@ -25,10 +27,10 @@ type Directory struct {
 	// roots is replaced by a longer copy when it is to grow, under mu.
 	roots atomic.Pointer[[]atomic.Pointer[root]]
 	mu    sync.Mutex // makes roots and pages; a shard takes it once in 512 ids at most
-	// newest is an id on the last page that was made so far, by id; under mu. It
-	// is the only one that may have lost its last job and still be there, since
-	// it had ids to give out then; so it is looked at when a later one is made.
-	newest uint64
+	// newest is the number of the last page that was made so far; written under
+	// mu. It has ids to give out, or had when it was looked at last: so it stays
+	// when it is empty, and is looked at when a later one is made.
+	newest atomic.Uint64
 }
 
 const (
@@ -43,24 +45,52 @@ type root struct {
 	live  int // pages; under directory.mu
 }
 
-// page is about 512 ids.
+// page is about 512 ids. Those of ids in a row are far apart, so that two shards
+// that put jobs at the same time write different cache lines.
 type page struct {
-	// jobs are those that there are. Only the shard that a job is on reads and
-	// writes its place.
-	jobs [pageSize]*job
-	// words hold two ids each: the shard's index plus one, 0 for no job.
-	words [pageSize / 2]atomic.Uint32
-	// live counts the jobs in the page. It is counted up before a word is set
-	// and down after it is cleared. The one who moves it from 0 to dead takes
-	// the page out; who counts up and finds it dead looks for a new one.
-	live atomic.Int64
+	// jobs are nil where there is none, and gone where there will be none. The
+	// shard that the job is on writes it; whoever takes out the page, from nil to
+	// gone.
+	jobs [pageSize]atomic.Pointer[job]
+	// shards are their shards, counted from 1, or 0. The shard that the job is on
+	// writes it, while the job is in jobs.
+	shards [pageSize]atomic.Uint32
 }
 
-const dead = -1 << 40
+// line is how many ids are in one cache line.
+const line = 8
+
+// at returns where in its page an id is.
+func at(id uint64) uint64 { return id%(pageSize/line)*line + id/(pageSize/line)%line }
+
+// gone is in all places of a page that was taken out: whoever is about to enter
+// a job there finds that out.
+var gone job
 
 // shard returns the shard that the job is on, -1 if there is no such job.
-func (p *page) shard(id uint64) int {
-	return int(p.words[id%pageSize/2].Load()>>(id%2*16)&0xffff) - 1
+func (p *page) shard(id uint64) int { return int(p.shards[at(id)].Load()) - 1 }
+
+// empty tells whether there is no job from place i to place end.
+func (p *page) empty(i, end uint64) bool {
+	for ; i < end; i++ {
+		if p.jobs[i].Load() != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// takeOut ends the page if there is no job in it.
+func (p *page) takeOut() bool {
+	for i := range p.jobs {
+		if !p.jobs[i].CompareAndSwap(nil, &gone) {
+			for i--; i >= 0; i-- {
+				p.jobs[i].Store(nil)
+			}
+			return false
+		}
+	}
+	return true
 }
 
 // NewDirectory returns one without jobs, of which 1 is the first id.
@@ -97,31 +127,40 @@ func (d *Directory) job(id uint64, shard int) *job {
 	if p == nil || p.shard(id) != shard {
 		return nil
 	}
-	return p.jobs[id%pageSize]
+	return p.jobs[at(id)].Load()
 }
 
 // enter says that a job, which was not there before, is on the calling shard. It
 // comes before any answer that tells of the job.
 func (d *Directory) enter(j *job, shard int) {
-	id := j.id
-	p := d.page(id)
-	for p == nil || p.live.Add(1) <= 0 {
-		p = d.makePage(id)
+	for {
+		p := d.page(j.id)
+		if p == nil {
+			p = d.makePage(j.id)
+		}
+		i := at(j.id)
+		if p.jobs[i].CompareAndSwap(nil, j) { // so the page stays
+			p.shards[i].Store(uint32(shard + 1))
+			return
+		}
+		if p.jobs[i].Load() != &gone {
+			panic("two jobs with one id")
+		}
+		d.mu.Lock() // until it is known whether the page goes
+		d.mu.Unlock()
 	}
-	if p.jobs[id%pageSize] != nil {
-		panic("two jobs with one id")
-	}
-	p.jobs[id%pageSize] = j
-	p.words[id%pageSize/2].Or(uint32(shard+1) << (id % 2 * 16))
 }
 
 // leave says that the job, which is on the calling shard, is no more.
 func (d *Directory) leave(id uint64) {
-	p := d.page(id)
-	p.words[id%pageSize/2].And(^(uint32(0xffff) << (id % 2 * 16)))
-	p.jobs[id%pageSize] = nil
-	if p.live.Add(-1) == 0 {
-		d.dropPage(id)
+	p, i := d.page(id), at(id)
+	p.shards[i].Store(0)
+	p.jobs[i].Store(nil)
+	// Of those who empty a page at the same time, the last one finds it empty.
+	if n := id >> pageBits; n < d.newest.Load() && p.empty(i/line*line, i/line*line+line) && p.empty(0, pageSize) {
+		d.mu.Lock()
+		d.dropPage(n)
+		d.mu.Unlock()
 	}
 }
 
@@ -130,8 +169,8 @@ func (d *Directory) leave(id uint64) {
 func (d *Directory) all(shard int) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for p := range d.pages() {
-			for i := range uint64(pageSize) {
-				if p.shard(i) == shard && !yield(p.jobs[i]) {
+			for id := range uint64(pageSize) {
+				if p.shard(id) == shard && !yield(p.jobs[at(id)].Load()) {
 					return
 				}
 			}
@@ -156,7 +195,7 @@ func (d *Directory) pages() iter.Seq[*page] {
 	}
 }
 
-// Pages returns how many pages there are, of about 5 KiB each. Any goroutine may
+// Pages returns how many pages there are, of 6 KiB each. Any goroutine may
 // call it.
 func (d *Directory) Pages() (n int) {
 	for range d.pages() {
@@ -167,24 +206,28 @@ func (d *Directory) Pages() (n int) {
 
 // page returns the page of id, nil if there is none.
 func (d *Directory) page(id uint64) *page {
-	roots := *d.roots.Load()
-	i := id >> (pageBits + rootBits)
-	if i >= uint64(len(roots)) {
-		return nil
+	if r := d.root(id >> pageBits); r != nil {
+		return r.pages[id>>pageBits%rootSize].Load()
 	}
-	r := roots[i].Load()
-	if r == nil {
-		return nil
-	}
-	return r.pages[id>>pageBits%rootSize].Load()
+	return nil
 }
 
-// makePage returns the page of id, made if need be. The page that it returns
-// may die before the caller has counted itself in.
+// root returns the root of page n, nil if there is none.
+func (d *Directory) root(n uint64) *root {
+	roots := *d.roots.Load()
+	if i := n >> rootBits; i < uint64(len(roots)) {
+		return roots[i].Load()
+	}
+	return nil
+}
+
+// makePage returns the page of id, made if need be. It may be taken out before
+// the caller has entered anything.
 func (d *Directory) makePage(id uint64) *page {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	i := id >> (pageBits + rootBits)
+	n := id >> pageBits
+	i := n >> rootBits
 	roots := *d.roots.Load()
 	if i >= uint64(len(roots)) {
 		grown := make([]atomic.Pointer[root], max(i+1, 2*uint64(len(roots))))
@@ -199,41 +242,31 @@ func (d *Directory) makePage(id uint64) *page {
 		r = new(root)
 		roots[i].Store(r)
 	}
-	slot := &r.pages[id>>pageBits%rootSize]
-	p := slot.Load()
+	p := r.pages[n%rootSize].Load()
 	if p == nil {
 		p = new(page)
-		slot.Store(p)
+		r.pages[n%rootSize].Store(p)
 		r.live++
-		if id>>pageBits > d.newest>>pageBits {
-			d.dropLocked(d.newest)
-			d.newest = id
+		if last := d.newest.Load(); n > last {
+			d.newest.Store(n)
+			d.dropPage(last)
 		}
 	}
 	return p
 }
 
-// dropPage lets the page of id go if it may.
-func (d *Directory) dropPage(id uint64) {
-	if d.ids.Load() < id|(pageSize-1) {
-		return // it has ids to give out: new jobs are coming
+// dropPage lets page n go if there is no job in it. The caller holds mu.
+func (d *Directory) dropPage(n uint64) {
+	r := d.root(n)
+	if r == nil {
+		return
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dropLocked(id)
-}
-
-func (d *Directory) dropLocked(id uint64) {
-	roots := *d.roots.Load()
-	if i := id >> (pageBits + rootBits); i < uint64(len(roots)) {
-		if r := roots[i].Load(); r != nil {
-			slot := &r.pages[id>>pageBits%rootSize]
-			if p := slot.Load(); p != nil && p.live.CompareAndSwap(0, dead) {
-				slot.Store(nil)
-				if r.live--; r.live == 0 {
-					roots[i].Store(nil)
-				}
-			}
-		}
+	slot := &r.pages[n%rootSize]
+	if p := slot.Load(); p == nil || !p.takeOut() {
+		return
+	}
+	slot.Store(nil)
+	if r.live--; r.live == 0 {
+		(*d.roots.Load())[n>>rootBits].Store(nil)
 	}
 }

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -47,8 +49,7 @@ func TestHeap(t *testing.T) {
 				}
 			},
 			"push": func(rt *rapid.T) {
-				few, many := rapid.IntRange(1, 20), rapid.IntRange(heapPage-20, heapPage+20)
-				for range rapid.OneOf(few, few, few, many).Draw(rt, "n") {
+				for range rapid.IntRange(1, 20).Draw(rt, "n") {
 					lastID++
 					e := entry{newKey(lastID), &job{id: lastID}}
 					h.push(e.key, e.j)
@@ -63,13 +64,6 @@ func TestHeap(t *testing.T) {
 				i := rapid.IntRange(0, len(sorted)-1).Draw(rt, "i")
 				h.remove(sorted[i].j)
 				sorted = slices.Delete(sorted, i, i+1)
-			},
-			"remove many": func(rt *rapid.T) {
-				n := rapid.IntRange(0, len(sorted)).Draw(rt, "n")
-				for _, e := range sorted[:n] {
-					h.remove(e.j)
-				}
-				sorted = sorted[n:]
 			},
 			"fix": func(rt *rapid.T) {
 				if len(sorted) == 0 {
@@ -88,6 +82,48 @@ func TestHeap(t *testing.T) {
 			h.remove(e.j)
 		}
 	})
+}
+
+// TestHeapOfPages is TestHeap where a heap has pages: jobs come, change and go
+// at random, and those that are left come out in order.
+func TestHeapOfPages(t *testing.T) {
+	seed := rand.Uint64()
+	rng := rand.New(rand.NewPCG(seed, 0))
+	var h jobHeap
+	var there []entry
+	lastID := uint64(0)
+	for _, size := range []int{3 * heapPage, heapPage / 3, 2*heapPage + 1, heapPage - 1, 5 * heapPage / 2} {
+		for len(there) != size {
+			lastID++
+			k := key{rng.Uint64N(1000), lastID}
+			switch i := rng.IntN(len(there) + 1); {
+			case len(there) > 0 && i < len(there) && rng.IntN(5) == 0:
+				there[i].key = k
+				h.fix(k, there[i].j)
+			case len(there) < size:
+				there = append(there, entry{k, &job{id: lastID}})
+				h.push(k, there[len(there)-1].j)
+			case i < len(there):
+				h.remove(there[i].j)
+				there[i] = there[len(there)-1]
+				there = there[:len(there)-1]
+			}
+		}
+		for i, e := range h.all() {
+			if int(e.j.pos) != i || i > 0 && e.less(h.at((i-1)/4).key) {
+				t.Fatalf("seed %d: job %d of %d has pos %d, or is before its parent", seed, i, h.len(), e.j.pos)
+			}
+		}
+	}
+	slices.SortFunc(there, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo))
+	})
+	for _, e := range there {
+		if h.top() != e.j {
+			t.Fatalf("seed %d: job %d comes out when it is the turn of %d", seed, h.top().id, e.j.id)
+		}
+		h.remove(e.j)
+	}
 }
 
 // TestHeapGivesMemoryBack would catch a heap that keeps the room of its best

@@ -19,8 +19,8 @@ func (s state) String() string {
 // urgentPri is the priority below which a job counts as urgent.
 const urgentPri = 1024
 
-// job is one job. The shard's goroutine owns it and uses it again after the
-// job is deleted; only its body is ever seen by others.
+// job is one job. Its shard owns it and uses it again after the job is deleted;
+// only its body is ever seen by others.
 type job struct {
 	id     uint64
 	bytes  *byte // the body with its CRLF, see Request.Body; size of them

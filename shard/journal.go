@@ -231,7 +231,7 @@ func (s *Shard) noRoom(r *Request) {
 	}
 }
 
-// logFailed ends the waits of those who wait for jobs that will not come.
+// logFailure ends the waits of those who wait for jobs that will not come.
 func (s *Shard) logFailure() {
 	s.failed = true
 	s.endWaits(Failed)

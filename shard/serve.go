@@ -88,6 +88,9 @@ func (s *Shard) serve(r *Request) {
 		s.roster.add(r.Name)
 	case tubeGone:
 		s.roster.remove(r.Name)
+	case prepared: // the end of the batch goes on there
+	case stop:
+		s.ended = true
 	}
 	if s.logged && s.awaits(r.Op) {
 		s.held.changed = append(s.held.changed, r)

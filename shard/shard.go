@@ -36,7 +36,7 @@ type Config struct {
 type Shard struct {
 	mailbox *Mailbox
 	cfg     Config
-	stopped chan struct{} // closed when the goroutine has ended
+	stopped chan struct{} // closed when the shard's goroutine has ended
 
 	now       int64  // of the batch being served, on cfg.Clock
 	deadlines uint64 // how many have been given out, see Shard.deadline
@@ -51,7 +51,7 @@ type Shard struct {
 	armed int64 // when the timer fires; 0 when it is not set
 	// alarm is what the timer posts, to have the shard look what has come due.
 	// ringing is true while it is in the mailbox: the timer's goroutine sets
-	// it, the shard's clears it.
+	// it, whoever serves it clears it.
 	alarm   Request
 	ringing atomic.Bool
 
@@ -70,7 +70,7 @@ type Shard struct {
 	total, timeouts                          uint64
 
 	ending  bool // after EndWaits
-	ended   bool // after stop
+	ended   bool // after stop; the mailbox is not parked any more
 	waiting int  // clients that wait and have this shard count them
 	queued  int  // watches in the queues of tubes
 	served  [NumOps]uint64
@@ -102,7 +102,7 @@ func New(cfg Config) *Shard {
 // They are served in order with no other in between; when all are answered the
 // client's Waiter is told, once. If a reserve comes to wait, the client is told
 // at once (unless the reserve is Quiet) and the rest of the chain is left
-// Unserved.
+// Unserved. If nobody serves the shard, the caller does, for one turn; see post.
 func (s *Shard) Post(chain []*Request) {
 	w := chain[0].Client.waiter
 	for _, r := range chain {
@@ -138,7 +138,9 @@ func (s *Shard) Stop() {
 func (s *Shard) post(chain []*Request) {
 	switch {
 	case !s.mailbox.post(chain):
-	case s.log != nil:
+	case s.log != nil, chain[0].Op == Attach:
+		// A client that has only come may stay idle for ever. A turn would leave
+		// its goroutine with twice the stack.
 		s.mailbox.poke()
 	default:
 		if s.turnOfAnother(); s.ended || !s.mailbox.park() {
@@ -198,17 +200,14 @@ func (s *Shard) turn() bool {
 	}
 	s.beginBatch()
 	s.expire()
-	for r != nil {
+	for r != nil && !s.ended {
 		next := r.next // r may be the client's again once it is answered
-		if r.Op == stop {
-			s.endBatch()
-			s.ended = true
-			return false
-		}
 		s.serve(r)
 		r = next
 	}
 	s.endBatch()
-	s.arm()
-	return true
+	if !s.ended {
+		s.arm()
+	}
+	return !s.ended
 }

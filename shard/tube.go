@@ -1,7 +1,7 @@
 package shard
 
 // Tube is a named queue. Its name and shard never change and may be read by
-// anyone; all else belongs to the goroutine of its shard. A *Tube that was
+// anyone; all else belongs to whoever has its shard's turn. A *Tube that was
 // answered to Use, Watch or Attach may be named in requests until the matching
 // Unuse or Ignore: the tube lives as long.
 type Tube struct {
