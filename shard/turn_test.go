@@ -22,7 +22,7 @@ func TestPanicIsFatal(t *testing.T) {
 			runtime.Gosched()
 		}
 		defer func() { recover() }() // as netio does
-		for id := range uint64(2) { // what no client can bring about
+		for id := range uint64(2) {  // what no client can bring about
 			p.do(0, Request{Op: Put, Tube: p.used, ID: 1 + id/2, Body: []byte("\r\n")})
 		}
 		return
