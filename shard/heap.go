@@ -91,8 +91,9 @@ func (h *jobHeap) shrink() {
 		fallthrough
 	default:
 		h.first = h.first[:n]
-		// By halves, so that the copying is paid for by the removals before it.
-		if c > 64 && n < c/4 {
+		// By halves, so that the copying is paid for by the removals before it; and
+		// not where a few hundred jobs come and go all the time.
+		if c > 1024 && n < c/4 {
 			h.first = append(make([]entry, 0, c/2), h.first...)
 		}
 	}

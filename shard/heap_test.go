@@ -140,7 +140,7 @@ func TestHeapGivesMemoryBack(t *testing.T) {
 	}
 	for h.len() > 0 {
 		h.remove(h.top())
-		if n := h.len(); room() > max(64, min(5*n+4, n+2*heapPage+heapPage/2)) {
+		if n := h.len(); room() > max(1024, min(5*n+4, n+2*heapPage+heapPage/2)) {
 			t.Fatalf("room for %d is kept for %d jobs", room(), n)
 		}
 		for i := h.len(); i < room() && i < h.len()+2; i++ {
@@ -155,7 +155,7 @@ func TestHeapGivesMemoryBack(t *testing.T) {
 // memory.
 func TestHeapDoesNotFlap(t *testing.T) {
 	jobs := make([]job, 3*heapPage)
-	for _, n := range []int{0, 15, 16, 64, heapPage/2 - 1, heapPage / 2, heapPage - 1, heapPage, 3 * heapPage / 2, 2*heapPage - 1, 2 * heapPage} {
+	for _, n := range []int{0, 255, 256, 1024, heapPage/2 - 1, heapPage / 2, heapPage - 1, heapPage, 3 * heapPage / 2, 2*heapPage - 1, 2 * heapPage} {
 		var h jobHeap
 		for i := range jobs {
 			h.push(key{0, uint64(i)}, &jobs[i])
