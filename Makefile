@@ -11,13 +11,19 @@ FUZZTIME ?= 30s
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -X main.version=$(VERSION)
 
-.PHONY: run build install test test-crash can-race bench fuzz lint clean
+# What `make perf` compares, and further flags, for example:
+# make perf PERF='cycle handoff' PERFFLAGS='--rounds 3 --html report.html'
+PERF      ?= cycle-8x64 cycle-64x1 cycle-1x1 cycle-16k handoff fanin manytubes-100k idle backlog-1m backlog-10m
+PERFFLAGS ?=
+
+.PHONY: run build install test test-crash can-race bench perf fuzz lint clean
 
 run: build ## build and serve on port 11300
 	./bin/sheafd $(ARGS)
 
-build: ## build bin/sheafd
+build: ## build bin/sheafd and bin/sheafperf
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sheafd ./cmd/sheafd
+	$(GO) build -trimpath -o bin/sheafperf ./cmd/sheafperf
 
 install: build ## install the server and its systemd units
 	install -D -m 755 bin/sheafd $(DESTDIR)$(PREFIX)/bin/sheafd
@@ -46,6 +52,14 @@ can-race:
 
 bench: ## run all benchmarks
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# Standard output is the report alone. Ten million waiting jobs take about 4 GiB
+# of memory, and all of it about half an hour.
+perf: ## compare sheafd with beanstalkd, as Markdown on standard output
+	@command -v beanstalkd >/dev/null || { echo "make perf: beanstalkd is not in PATH; install it to compare with" >&2; exit 1; }
+	@$(MAKE) -s build >&2
+	@./bin/sheafperf compare --markdown --server 'sheafd=./bin/sheafd -l 127.0.0.1 -p {port}' \
+		--server 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' $(PERFFLAGS) $(PERF)
 
 # A target at a time, since that is all that go test -fuzz does. Minimising is
 # bounded by runs: by time, its default, it stalls on slow targets.

@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 )
 
-// arrivals says when jobs are due, whether or not the server keeps up: an arrival that cannot be sent in time waits, and its
-// latency is counted from when it was due. Were it counted from when it is sent, a server that stalls for a second would
-// be charged for one slow job instead of a second's worth of them (coordinated omission).
+// arrivals says when jobs are due, whether or not the server keeps up: an
+// arrival that cannot be sent in time waits, and its latency is counted from
+// when it was due. Were it counted from when it is sent, a server that stalls
+// for a second would be charged for one slow job instead of a second's worth of
+// them (coordinated omission).
 type arrivals struct {
 	next     int64 // nanoseconds
 	start    int64
@@ -18,15 +20,17 @@ type arrivals struct {
 	random   *rand.Rand // of Poisson arrivals
 }
 
-// newArrivals is one of parts timetables that together have that many arrivals a second.
-func newArrivals(start int64, rate float64, poisson bool, part, parts int) arrivals {
-	if rate == 0 {
+// newArrivals is a share of a timetable with that many arrivals a second, the
+// shares of which are numbered and add up to 1. No share has no arrivals.
+func newArrivals(start int64, rate, share float64, number int, poisson bool) arrivals {
+	if rate*share == 0 {
 		return arrivals{next: math.MaxInt64}
 	}
 	each := 1e9 / rate
-	a := arrivals{start: start + int64(each*float64(part)), interval: each * float64(parts)}
+	// Shares begin one after the other, so that they do not beat in step.
+	a := arrivals{start: start + int64(each*float64(number)), interval: each / share}
 	if poisson {
-		a.random = rand.New(rand.NewPCG(uint64(part), 3))
+		a.random = rand.New(rand.NewPCG(uint64(number), 3))
 	}
 	a.next = a.start
 	return a

@@ -1,6 +1,7 @@
 package perf
 
-// Where the client itself is: against a replier that knows no queue, with no other work on its core.
+// Where the client itself is: against a replier that knows no queue, with no
+// other work on its core.
 
 import (
 	"bytes"
@@ -12,8 +13,9 @@ import (
 	"time"
 )
 
-// A replier answers put, reserve and delete with lines that are always the same, as fast as this process can: what it costs is
-// a scan for the ends of lines, a read and a write. It is no queue.
+// A replier answers put, reserve and delete with lines that are always the
+// same, as fast as this process can: what it costs is a scan for the ends of
+// lines, a read and a write. It is no queue.
 type replier struct {
 	l    net.Listener
 	body []byte
@@ -88,7 +90,8 @@ func (r *replier) serve(c net.Conn) {
 	}
 }
 
-// newTestSession is a session of a scenario against a server that runs in the test.
+// newTestSession is a session of a scenario against a server that runs in the
+// test.
 func newTestSession(tb testing.TB, addr, scenario string, change func(*Config)) *session {
 	tb.Helper()
 	sc, err := Find(scenario)
@@ -105,21 +108,25 @@ func newTestSession(tb testing.TB, addr, scenario string, change func(*Config)) 
 	}
 }
 
-// The ceiling of one thread of the client, in operations a second that it could do if it never had to wait: the reciprocal of
-// its CPU per operation.
+// The ceiling of a core of the client, in operations a second that it could do
+// if it never had to wait: the reciprocal of its CPU per operation.
 func BenchmarkClient(b *testing.B) {
 	for _, tt := range []struct {
 		name               string
 		connections, depth int
 		body               int64
-	}{{"8x64", 8, 64, 128}, {"64x1", 64, 1, 128}, {"1x1", 1, 1, 128}, {"8x16of16KiB", 8, 16, 16 << 10}} {
+		threads            int
+	}{
+		{"8x64", 8, 64, 128, 1}, {"8x16of16KiB", 8, 16, 16 << 10, 1}, {"64x1", 64, 1, 128, 1}, {"1x1", 1, 1, 128, 1},
+		{"8x64by2", 8, 64, 128, 2}, {"64x1by2", 64, 1, 128, 2},
+	} {
 		b.Run(tt.name, func(b *testing.B) {
 			r := newReplier(b, int(tt.body))
 			s := newTestSession(b, r.l.Addr().String(), "cycle", func(c *Config) {
 				c.Connections, c.Depth, c.Body, c.Tubes = tt.connections, tt.depth, Fixed(tt.body), tt.connections
-				c.WarmUp, c.Duration = 0, time.Hour
+				c.WarmUp, c.Duration, c.Threads = 0, time.Hour, tt.threads
 			})
-			p := s.cycle("", always(scriptCycle))
+			p := s.cycle("", 0, always(scriptCycle))
 			p.groups[0].quota = int64(b.N+2) / 3
 			p.duration = 0
 			m, err := s.drive(p, "")
@@ -134,12 +141,13 @@ func BenchmarkClient(b *testing.B) {
 	}
 }
 
-// TestDriverAllocatesNothing: what a load allocates does not depend on how long it is.
+// TestDriverAllocatesNothing: what a load allocates does not depend on how long
+// it is.
 func TestDriverAllocatesNothing(t *testing.T) {
 	r := newReplier(t, 128)
 	allocations := func(jobs int64) uint64 {
 		s := newTestSession(t, r.l.Addr().String(), "cycle", func(c *Config) { c.Connections, c.Depth = 2, 32 })
-		p := s.cycle("", always(scriptCycle))
+		p := s.cycle("", 0, always(scriptCycle))
 		p.groups[0].quota, p.duration, p.warmUp = jobs, 0, 0
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -151,7 +159,8 @@ func TestDriverAllocatesNothing(t *testing.T) {
 	}
 	allocations(1000)
 	few, many := allocations(1000), allocations(31_000)
-	// The observer's samples, and the runtime's own doings, are no matter of jobs.
+	// The observer's samples, and the runtime's own doings, are no matter of
+	// jobs.
 	if many > few+300 {
 		t.Errorf("30,000 more jobs allocate %d times more", many-few)
 	}

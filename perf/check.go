@@ -18,13 +18,14 @@ type Verdict struct {
 	Interrupted bool
 }
 
-// DefaultChecks are the scenarios that a check runs when none is named: together they use every command, waiting workers, and
-// many tubes.
+// DefaultChecks are the scenarios that a check runs when none is named:
+// together they use every command, waiting workers, and many tubes.
 var DefaultChecks = []string{"mixed", "fanin", "handoff"}
 
-// Check runs a scenario and accounts for every job: each is delivered once, under its id, with the body that was put, and none
-// is lost. A released job, and one that was buried and kicked, has to come once more. The error is of a load that could not be
-// carried out; the verdict stands beside it.
+// Check runs a scenario and accounts for every job: each is delivered once,
+// under its id, with the body that was put, and none is lost. A released job,
+// and one that was buried and kicked, has to come once more. The error is of a
+// load that could not be carried out; the verdict stands beside it.
 func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
 	v := Verdict{Scenario: sc.Name, Server: t.Name}
 	if sc.restarts {

@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// A Config is what a scenario is run with. A field that a scenario has no use for is ignored.
+// A Config is what a scenario is run with. A field that a scenario has no use
+// for is ignored.
 type Config struct {
 	Connections int `json:"connections,omitempty"` // of a load where every connection does the same
 	Producers   int `json:"producers,omitempty"`   // connections that put
 	Workers     int `json:"workers,omitempty"`     // connections that wait in reserve
-	Depth       int `json:"depth,omitempty"`       // commands in flight on a connection; of a producer, jobs not finished
+	Depth       int `json:"depth,omitempty"`       // in flight on a connection: scripts; of a producer, jobs
 
 	Tubes int `json:"tubes,omitempty"` // connections are dealt out to them in turn
 	Watch int `json:"watch,omitempty"` // tubes that a worker watches
@@ -27,8 +28,8 @@ type Config struct {
 	Delay    Dist   `json:"delay"` // seconds
 	TTR      int    `json:"ttr"`   // seconds
 
-	Rate    float64 `json:"rate,omitempty"` // jobs a second over all connections; 0 is a closed loop
-	Poisson bool    `json:"poisson,omitempty"`
+	Rate    Rate `json:"rate,omitzero"` // over all connections
+	Poisson bool `json:"poisson,omitempty"`
 
 	Jobs   int    `json:"jobs,omitempty"`   // waiting, or put before they are taken
 	Beside int    `json:"beside,omitempty"` // other tubes, or idle connections
@@ -36,8 +37,8 @@ type Config struct {
 
 	WarmUp   time.Duration `json:"warm_up_ns"`
 	Duration time.Duration `json:"duration_ns"`
-	Grace    time.Duration `json:"grace_ns"` // how long answers are waited for after the load
-	Threads  int           `json:"threads"`  // of the client
+	Grace    time.Duration `json:"grace_ns"`          // how long answers are waited for after the load
+	Threads  int           `json:"threads,omitempty"` // of the client; 0 is one for each CPU
 }
 
 // What bodies are made of.
@@ -61,13 +62,12 @@ func (c *Config) Validate() error {
 	}{
 		{"connections", c.Connections, 0}, {"producers", c.Producers, 0}, {"workers", c.Workers, 0},
 		{"depth", c.Depth, 1}, {"tubes", c.Tubes, 1}, {"watch", c.Watch, 1}, {"ttr", c.TTR, 1},
-		{"jobs", c.Jobs, 0}, {"beside", c.Beside, 0}, {"threads", c.Threads, 1},
+		{"jobs", c.Jobs, 0}, {"beside", c.Beside, 0}, {"threads", c.Threads, 0},
 	} {
 		bad(n.n < n.least, "--%s %d: must be at least %d", n.flag, n.n, n.least)
 	}
 	bad(c.Watch > c.Tubes, "--watch %d: there are only %d tubes", c.Watch, c.Tubes)
 	bad(c.Depth > 1<<16, "--depth %d: must be at most %d", c.Depth, 1<<16)
-	bad(c.Rate < 0 || math.IsNaN(c.Rate) || c.Rate > 1e9, "--rate %g: must be a number of jobs a second", c.Rate)
 	bad(c.Duration <= 0, "--duration %v: must be more than nothing", c.Duration)
 	bad(c.WarmUp < 0, "--warm-up %v: must not be negative", c.WarmUp)
 	bad(c.Grace <= 0, "--grace %v: must be more than nothing", c.Grace)
@@ -94,13 +94,23 @@ func (c *Config) Validate() error {
 
 // Loop tells in words how commands are timed.
 func (c *Config) Loop() string {
+	loop := "closed loop"
 	switch {
-	case c.Rate == 0:
-		return "closed loop"
-	case c.Poisson:
-		return fmt.Sprintf("open loop, %s jobs/s, Poisson arrivals", count(c.Rate))
+	case c.Rate.jobs > 0:
+		loop = fmt.Sprintf("open loop, %s jobs/s", count(c.Rate.jobs))
+	case c.Rate.part > 0:
+		loop = fmt.Sprintf("closed loop, then an open one at %s of its rate", c.Rate)
 	}
-	return fmt.Sprintf("open loop, %s jobs/s", count(c.Rate))
+	if c.Poisson && c.Rate != (Rate{}) {
+		loop += ", Poisson arrivals"
+	}
+	return loop
+}
+
+// longestDelay is how long the last job may take to be ready.
+func (c *Config) longestDelay() time.Duration {
+	_, seconds := c.Delay.Bounds()
+	return time.Duration(seconds) * time.Second
 }
 
 // Describe tells in words what the load is.
@@ -121,7 +131,7 @@ func (c *Config) Describe() string {
 		say("%s, %d watched", plural(c.Tubes, "tube"), c.Watch)
 	}
 	say("bodies of %s bytes", c.Body)
-	if _, most := c.Delay.Bounds(); most > 0 {
+	if c.longestDelay() > 0 {
 		say("delays of %s s", c.Delay)
 	}
 	if !c.Priority.IsFixed() {

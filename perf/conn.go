@@ -1,23 +1,8 @@
 package perf
 
-// One connection: its set-up, what is in flight on it, and its buffers.
+// One connection of a load: what is in flight on it, and its buffers.
 
-import (
-	"bufio"
-	"context"
-	"errors"
-	"fmt"
-	"io"
-	"net"
-	"os"
-	"strings"
-	"time"
-
-	"golang.org/x/sys/unix"
-)
-
-// dialTimeout is for connecting and for each answer outside of a load.
-const dialTimeout = 10 * time.Second
+import "os"
 
 // A pending is a command in flight. It takes a cache line.
 type pending struct {
@@ -48,6 +33,7 @@ type conn struct {
 	running    int   // scripts
 	quota      int64 // scripts that may still be begun; negative is no limit
 	line       int   // of the next put
+	cut        int   // of its body, in the stock
 	turn       int   // in the group's order of scripts
 
 	in   []byte // the beginning of an answer that has not arrived whole, in a buffer of its own
@@ -58,8 +44,9 @@ type conn struct {
 	due  bool   // is in driver.dirty
 }
 
-// push puts p behind what is in flight. More than the depth is in flight where jobs were done by workers of another driver
-// than that of their producer; that is rare, and soon there is room for it.
+// push puts p behind what is in flight. More than the depth is in flight when a
+// body names no producer, so that another one makes up for its job; that takes
+// a broken server.
 func (c *conn) push(p *pending) {
 	if int(c.tail-c.head) == len(c.ring) {
 		bigger := make([]pending, 2*len(c.ring))
@@ -74,132 +61,3 @@ func (c *conn) push(p *pending) {
 
 // front is the command whose answer comes next.
 func (c *conn) front() *pending { return &c.ring[c.head&uint32(len(c.ring)-1)] }
-
-// dialText connects to addr, which is HOST:PORT or unix:PATH.
-func dialText(ctx context.Context, addr string) (*text, error) {
-	network := "tcp"
-	if path, is := strings.CutPrefix(addr, "unix:"); is {
-		network, addr = "unix", path
-	}
-	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: false}}
-	nc, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the server: %w", err)
-	}
-	return &text{Conn: nc, r: bufio.NewReaderSize(nc, 256)}, nil
-}
-
-// A text is a connection that is talked over plainly, a command at a time, while no clock runs.
-type text struct {
-	net.Conn
-	r *bufio.Reader
-}
-
-// ask sends commands and returns the first lines of their answers, which have no bodies.
-func (t *text) ask(commands ...string) ([]string, error) {
-	t.SetDeadline(time.Now().Add(dialTimeout))
-	sent := make(chan error, 1)
-	all := strings.Join(commands, "\r\n") + "\r\n"
-	go func() { // beside the reading, so that a long list of commands cannot get stuck
-		_, err := io.WriteString(t.Conn, all)
-		sent <- err
-	}()
-	answers := make([]string, 0, len(commands))
-	var err error
-	for _, command := range commands {
-		var line string
-		if line, err = t.r.ReadString('\n'); err != nil {
-			err = closedError(err, "sent "+quote([]byte(command)))
-			t.Close() // ends the writer as well
-			break
-		}
-		answers = append(answers, strings.TrimRight(line, "\r\n"))
-	}
-	if werr := <-sent; err == nil && werr != nil {
-		err = fmt.Errorf("writing to the server: %w", werr)
-	}
-	return answers, err
-}
-
-// expect asks, and wants answers that begin with that word.
-func (t *text) expect(word string, commands ...string) ([]string, error) {
-	answers, err := t.ask(commands...)
-	if err != nil {
-		return nil, err
-	}
-	for i, a := range answers {
-		if !strings.HasPrefix(a, word) {
-			return nil, fmt.Errorf("sent %s, got %s instead of %s", quote([]byte(commands[i])), quote([]byte(a)), word)
-		}
-	}
-	return answers, nil
-}
-
-// stats asks for a body of lines "name: value".
-func (t *text) stats(command string) (map[string]string, error) {
-	answers, err := t.expect("OK ", command)
-	if err != nil {
-		return nil, err
-	}
-	size, valid := decimal([]byte(answers[0][len("OK "):]))
-	if !valid {
-		return nil, fmt.Errorf("sent %q, got %q", command, answers[0])
-	}
-	body := make([]byte, size+2)
-	if _, err := io.ReadFull(t.r, body); err != nil {
-		return nil, closedError(err, "reading the answer to "+command)
-	}
-	values := make(map[string]string)
-	for line := range strings.Lines(string(body)) {
-		if name, value, is := strings.Cut(strings.TrimSpace(line), ": "); is {
-			values[name] = strings.Trim(value, `"`)
-		}
-	}
-	return values, nil
-}
-
-// subscribe uses a tube and watches those given, and no other.
-func (t *text) subscribe(use string, watch []string) error {
-	if use != "" {
-		if _, err := t.expect("USING ", "use "+use); err != nil {
-			return err
-		}
-	}
-	if len(watch) == 0 {
-		return nil
-	}
-	commands := make([]string, 0, len(watch)+1)
-	for _, tube := range watch {
-		commands = append(commands, "watch "+tube)
-	}
-	_, err := t.expect("WATCHING ", append(commands, "ignore default")...)
-	return err
-}
-
-// raw turns t into a bare descriptor that does not block; t is closed. Nothing may be unread.
-func (t *text) raw() (*os.File, int, error) {
-	defer t.Close()
-	t.SetDeadline(time.Time{})
-	filer, is := t.Conn.(interface{ File() (*os.File, error) })
-	if !is {
-		return nil, 0, fmt.Errorf("a %T has no descriptor", t.Conn)
-	}
-	file, err := filer.File()
-	if err != nil {
-		return nil, 0, err
-	}
-	fd := int(file.Fd())
-	if err := unix.SetNonblock(fd, true); err != nil {
-		file.Close()
-		return nil, 0, err
-	}
-	return file, fd, nil
-}
-
-// closedError says so where the server has closed a connection.
-func closedError(err error, doing string) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) {
-		return fmt.Errorf("the server closed the connection (%s)", doing)
-	}
-	return fmt.Errorf("%s: %w", doing, err)
-}

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// A Dist is a distribution of whole numbers, none of them negative. The zero value is always 0. It is a pflag.Value.
+// A Dist is a distribution of whole numbers, none of them negative. The zero
+// value is always 0. It is a pflag.Value.
 type Dist struct {
 	shape  shape
 	lo, hi int64 // of uniform; lo is the number of fixed and the mean of exp
@@ -28,8 +29,8 @@ const (
 	listed
 )
 
-// expBound cuts an exponential distribution off at that many means: one sample in nine million is affected, and the
-// largest body is known beforehand.
+// expBound cuts an exponential distribution off at that many means: one sample
+// in nine million is affected, and the largest body is known beforehand.
 const expBound = 16
 
 // largestSample keeps sums and products of samples far away from overflow.
@@ -44,8 +45,9 @@ func ParseDist(text string) (d Dist, err error) {
 	return d, err
 }
 
-// Set reads a number, uniform:LEAST-MOST, exp:MEAN or list:A,B,C (each as likely; a number that is given twice is twice
-// as likely). Numbers may have a suffix K, M or G, in powers of 1024.
+// Set reads a number, uniform:LEAST-MOST, exp:MEAN or list:A,B,C (each as
+// likely; a number that is given twice is twice as likely). Numbers may have a
+// suffix K, M or G, in powers of 1024.
 func (d *Dist) Set(text string) error {
 	kind, rest, named := strings.Cut(text, ":")
 	var v Dist

@@ -13,18 +13,22 @@ import (
 )
 
 const (
-	// readSize is what a driver reads at once. It is one buffer for all its connections, so it stays in the cache.
+	// readSize is what a driver reads at once. It is one buffer for all its
+	// connections, so it stays in the cache.
 	readSize = 256 << 10
-	// longestWait bounds how long a driver sleeps, and so how late it sees that it is to stop.
+	// longestWait bounds how long a driver sleeps, and so how late it sees that
+	// it is to stop.
 	longestWait = 20 * time.Millisecond
 )
 
-// A driver owns its connections: nothing of them is locked, and once a load runs nothing is allocated.
+// A driver owns its connections: nothing of them is locked, and once a load
+// runs nothing is allocated. Others reach it by its inbox alone.
 type driver struct {
 	load     *load
 	conns    []*conn
-	starters []*conn // those that begin scripts when told: by the timetable, or by a worker that is done
+	starters []*conn // begin scripts when a job is due, or a worker done
 	starter  int     // whose turn it is
+	inbox    inbox   // of what other drivers have this one begin
 	arrivals arrivals
 	rec      recorder
 	epfd     int
@@ -46,11 +50,13 @@ type driver struct {
 	}
 }
 
-// run drives until the load is over. The window of the recorder and the timetable have been set.
+// run drives until the load is over. The window of the recorder and the
+// timetable have been set.
 func (d *driver) run() (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// By default Linux lets timers be 50 µs late, which would show in the timetable.
+	// By default Linux lets timers be 50 µs late, which would show in the
+	// timetable.
 	slack, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0)
@@ -65,6 +71,10 @@ func (d *driver) run() (err error) {
 		if err := unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, c.fd, &ev); err != nil {
 			return fmt.Errorf("watching a connection: %w", err)
 		}
+	}
+	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: inboxIndex}
+	if err := unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.inbox.fd, &ev); err != nil {
+		return fmt.Errorf("watching other threads: %w", err)
 	}
 	d.buf = make([]byte, readSize)
 	events := make([]unix.EpollEvent, 256)
@@ -108,6 +118,10 @@ func (d *driver) run() (err error) {
 			return err
 		}
 		for _, ev := range events[:n] {
+			if ev.Fd == inboxIndex {
+				d.beginOwed()
+				continue
+			}
 			c := d.conns[ev.Fd]
 			if ev.Events&unix.EPOLLOUT != 0 {
 				if err := d.write(c); err != nil {
@@ -118,7 +132,8 @@ func (d *driver) run() (err error) {
 				if err := d.read(c); err != nil {
 					return err
 				}
-				// At once, before the next connection is read: the server shall not wait for us.
+				// At once, before the next connection is read: the server shall
+				// not wait for us.
 				if err := d.flush(); err != nil {
 					return err
 				}
@@ -161,7 +176,8 @@ func (d *driver) nap(now int64) time.Duration {
 	return time.Duration(max(until-now, 0))
 }
 
-// wait waits for events; epoll_wait's milliseconds are too coarse for a timetable.
+// wait waits for events; epoll_wait's milliseconds are too coarse for a
+// timetable.
 func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(timeout))
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(d.epfd), uintptr(unsafe.Pointer(&events[0])),
@@ -181,7 +197,8 @@ func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, err
 	return 0, fmt.Errorf("waiting for the server: %w", errno)
 }
 
-// room reports whether a starter may begin a script, and has d.starter point to it.
+// room reports whether a starter may begin a script, and has d.starter point to
+// it.
 func (d *driver) room() bool {
 	for range d.starters {
 		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 {

@@ -1,6 +1,7 @@
 package perf
 
-// A server for tests: enough of beanstalkd, and broken in the way that a test wants.
+// A server for tests: enough of beanstalkd, and broken in the way that a test
+// wants.
 
 import (
 	"bufio"
@@ -112,7 +113,8 @@ type fakeConn struct {
 
 func (s *fake) serve(c net.Conn) {
 	f := &fakeConn{use: "default", watch: map[string]bool{"default": true}, held: make(map[int]*fakeJob)}
-	lines := make(chan func() string, 1<<16) // commands are read ahead, so that a hang-up is seen while a reserve waits
+	// Commands are read ahead, so that a hang-up is seen while a reserve waits.
+	lines := make(chan func() string, 1<<16)
 	s.wg.Go(func() {
 		defer close(lines)
 		r := bufio.NewReader(c)
@@ -212,10 +214,15 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 		return "RELEASED"
 	case "kick":
 		n := 0
-		for _, j := range s.jobs {
-			if j.tube == f.use && (j.state == "buried" || j.state == "delayed") && n < id {
-				s.makeReady(j)
-				n++
+		for _, state := range []string{"buried", "delayed"} { // the latter if there are none of the former
+			for _, j := range s.jobs {
+				if j.tube == f.use && j.state == state && n < id {
+					s.makeReady(j)
+					n++
+				}
+			}
+			if n > 0 {
+				break
 			}
 		}
 		return fmt.Sprintf("KICKED %d", n)
@@ -278,7 +285,9 @@ func (s *fake) put(f *fakeConn, words []string, body []byte) string {
 		time.AfterFunc(time.Duration(delay)*time.Second, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.makeReady(j)
+			if j.state == "delayed" { // and has not been kicked
+				s.makeReady(j)
+			}
 		})
 	} else {
 		s.makeReady(j)

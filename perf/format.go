@@ -24,7 +24,8 @@ func count(v float64) string {
 	return b.String()
 }
 
-// number formats a value with three digits that count, and all digits before the point.
+// number formats a value with three digits that count, and all digits before
+// the point.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:

@@ -1,11 +1,13 @@
 package perf
 
-// The first bytes of a body: what the client that gets a job wants to know of the one that put it.
+// The first bytes of a body: what the client that gets a job wants to know of
+// the one that put it.
 //
 //	 0      8      12       20      24
 //	| ready | from | number | crc32c | words or whatever Config.Content says
 //
-//	ready   when the job was to be ready: the intended time of its put and its delay, in nanoseconds of the client's clock
+//	ready   when the job was to be ready: the intended time of its put and its
+//	        delay, in nanoseconds of the client's clock
 //	from    the connection that put it
 //	number  of the job, counted over all connections, from 1; only with a ledger
 //	crc32c  of all of the body but these four bytes; only with a ledger

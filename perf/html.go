@@ -43,7 +43,8 @@ type (
 	}
 )
 
-// WriteHTML writes a page with tables and plots, which refers to nothing outside of itself.
+// WriteHTML writes a page with tables and plots, which refers to nothing
+// outside of itself.
 func (r *Report) WriteHTML(w io.Writer) error {
 	p := pageData{Report: r, Machine: r.describeMachine()}
 	for i, s := range r.Servers {
@@ -59,12 +60,13 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// summary is a table of the ratios that matter most, one scenario a row. It is empty when there is nothing to compare.
+// summary is a table of the ratios that matter most, one scenario a row. It is
+// empty when there is nothing to compare.
 func (r *Report) summary() (table [][]string) {
 	if r.Baseline == "" {
 		return nil
 	}
-	figures := []string{figureThroughput, figureCPU, figureMemory}
+	figures := []string{figureThroughput, figureCPU, "p99", figureMemory}
 	head := []string{"scenario"}
 	for _, s := range r.Servers {
 		if s.Name != r.Baseline {
@@ -82,10 +84,12 @@ func (r *Report) summary() (table [][]string) {
 				continue
 			}
 			for _, f := range figures {
-				// A scenario with several loads is told by its last: that is the one under the burden.
+				// A scenario with several loads is told by its last: that is
+				// the one under the burden. Of latencies the first is the most
+				// telling.
 				at := -1
-				for j := range rows {
-					if rows[j].Name == f {
+				for j, row := range rows {
+					if (row.Name == f || strings.HasSuffix(row.Name, " "+f)) && (at < 0 || rows[at].Load != row.Load) {
 						at = j
 					}
 				}
@@ -96,7 +100,9 @@ func (r *Report) summary() (table [][]string) {
 				}
 			}
 		}
-		table = append(table, line)
+		if slices.ContainsFunc(line[1:], func(cell string) bool { return cell != "–" }) {
+			table = append(table, line)
+		}
 	}
 	return table
 }
@@ -108,7 +114,7 @@ func (r *Report) pageEntry(e *Entry) pageEntry {
 	for _, row := range rows {
 		if row.Load != load {
 			load = row.Load
-			p.Rows = append(p.Rows, []string{load})
+			p.Rows = append(p.Rows, []string{loadName(load)})
 		}
 		p.Rows = append(p.Rows, r.cells(&row))
 	}
@@ -123,7 +129,26 @@ func (r *Report) pageEntry(e *Entry) pageEntry {
 	percentiles, series, name := r.curves(e)
 	plot("Latency: "+name, "medians of the rounds, less is better; both axes are logarithmic", plotPercentiles(percentiles))
 	plot("Throughput over time", "operations/s, all rounds", plotSeries(series))
+	for _, f := range e.figures() {
+		better := "less"
+		if f.More {
+			better = "more"
+		}
+		plot(f.Name, f.Unit+", "+better+" is better", plotBars(f.Name, r.bars(e, rows, f.Name)))
+	}
 	return p
+}
+
+// figures lists what was measured beyond the loads.
+func (e *Entry) figures() (all []Figure) {
+	for i := range e.Results {
+		for _, f := range e.Results[i].Figures {
+			if !slices.ContainsFunc(all, func(g Figure) bool { return g.Name == f.Name }) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
 }
 
 // bars collects a figure of all servers and loads.
@@ -150,11 +175,13 @@ func (r *Report) bars(e *Entry, rows []Row, figure string) (bars []bar) {
 	return bars
 }
 
-// curves collects the most telling latency and the throughput over time, of each server and load.
+// curves collects the most telling latency and the throughput over time, of
+// each server and load.
 func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 	for s := range r.Servers {
 		for _, load := range loadNames(e) {
 			var rounds [][]float64
+			samples := 0.0 // of the round that has most
 			for i := range e.Results {
 				res := &e.Results[i]
 				for j := range res.Loads {
@@ -173,6 +200,7 @@ func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 					if t := l.main(); t != nil {
 						name = t.Name
 						rounds = append(rounds, t.Values)
+						samples = max(samples, float64(t.Count))
 					}
 				}
 			}
@@ -180,7 +208,8 @@ func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 				continue
 			}
 			c := curve{name: strings.TrimSpace(r.Servers[s].Name + " " + load), color: s, dash: slices.Index(loadNames(e), load)}
-			for q := range Quantiles {
+			// Beyond one in all samples it is the largest that is repeated.
+			for q := 0; q < len(Quantiles) && samples*(1-Quantiles[q]) >= 1; q++ {
 				var at []float64
 				for _, values := range rounds {
 					at = append(at, values[q])

@@ -10,16 +10,19 @@ import (
 	"sync"
 )
 
-// A ledger follows jobs by the number in their body, and compares what the server says with what can be true. It is shared by
-// all drivers; a check is slower than a plain run.
+// A ledger follows jobs by the number in their body, and compares what the
+// server says with what can be true. It is shared by all drivers; a check is
+// slower than a plain run.
 //
-//	          put sent           RESERVED            delete sent           DELETED
-//	(nothing) ────────▶ on its way ────────▶ with a client ────────▶ leaving ────────▶ gone
-//	                        ▲   release or bury sent │
-//	                        └────────────────────────┘
+//	       put sent         RESERVED          delete sent       DELETED
+//	nothing ──────▶ on its way ────▶ with a client ────▶ leaving ────▶ gone
+//	                    ▲  release, bury sent │
+//	                    └─────────────────────┘
 //
-// A state changes when the command is sent where others may see the effect before the answer is read, and when the answer is
-// read where it is the answer that tells. So a job is found with two clients only if the server gave it twice.
+// A state changes when the command is sent where others may see the effect
+// before the answer is read, and when the answer is read where it is the answer
+// that tells. So a job is found with two clients only if the server gave it
+// twice.
 type ledger struct {
 	mu    sync.Mutex
 	last  uint64 // number given out
@@ -45,7 +48,8 @@ const (
 
 const pageSize = 1 << 14
 
-// A page is pageSize consecutive jobs. It is dropped when all of them have gone, so that a check may go on for days.
+// A page is pageSize consecutive jobs. It is dropped when all of them have
+// gone, so that a check may go on for days.
 type page struct {
 	state [pageSize]jobState
 	told  [pageSize]bool   // INSERTED was read
@@ -76,7 +80,8 @@ var faultNames = [numFaults]string{
 	idTwice:        "ids given twice",
 }
 
-// mostExamples bounds what a report shows of a server that is thoroughly broken.
+// mostExamples bounds what a report shows of a server that is thoroughly
+// broken.
 const mostExamples = 20
 
 func newLedger() *ledger {
@@ -96,7 +101,8 @@ func (l *ledger) next() uint64 {
 	return l.last
 }
 
-// sending is told of every command but put before it is sent, with the job in hand.
+// sending is told of every command but put before it is sent, with the job in
+// hand.
 func (l *ledger) sending(o op, number uint64) {
 	switch o {
 	case opRelease, opBury, opDelete:
@@ -135,7 +141,8 @@ func (l *ledger) answered(p *pending, r *reply) {
 	}
 }
 
-// find returns where a job is noted; nil if its page has been dropped or there is no such job.
+// find returns where a job is noted; nil if its page has been dropped or there
+// is no such job.
 func (l *ledger) find(number uint64) (*page, int) {
 	return l.pages[number/pageSize], int(number % pageSize)
 }
@@ -227,7 +234,8 @@ func (l *ledger) fault(f fault, format string, args ...any) {
 	}
 }
 
-// abandon is told when all connections of a load have been closed: the jobs that they had come back.
+// abandon is told when all connections of a load have been closed: the jobs
+// that they had come back.
 func (l *ledger) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +251,8 @@ func (l *ledger) abandon() {
 	}
 }
 
-// missing is how many jobs were put and have still to come. Of a put whose answer was never read nobody knows.
+// missing is how many jobs were put and have still to come. Of a put whose
+// answer was never read nobody knows.
 func (l *ledger) missing() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -257,7 +266,8 @@ func (l *ledger) missing() (n int64) {
 	return n
 }
 
-// close settles the account when the tubes have been emptied: what has not come is lost.
+// close settles the account when the tubes have been emptied: what has not come
+// is lost.
 func (l *ledger) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,6 +1,7 @@
 package perf
 
-// A load: groups of connections that run scripts for a while, and what came of it.
+// A load: groups of connections that run scripts for a while, and what came of
+// it.
 
 import (
 	"context"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,17 +44,19 @@ type plan struct {
 	duration time.Duration // 0: until the quotas are used up
 }
 
-// A load is a plan that is being carried out. What is not atomic does not change while drivers run.
+// A load is a plan that is being carried out. What is not atomic does not
+// change while drivers run.
 type load struct {
 	plan
-	cfg     *Config
-	wire    *wire
-	ledger  *ledger // nil unless everything is checked
-	conns   []*conn
-	drivers []*driver
-	waits   bool        // there are workers
-	stop    atomic.Bool // begin nothing more
-	quit    atomic.Bool // return
+	cfg      *Config
+	wire     *wire
+	ledger   *ledger // nil unless everything is checked
+	conns    []*conn
+	starters []*conn // those of all drivers
+	drivers  []*driver
+	waits    bool        // there are workers
+	stop     atomic.Bool // begin nothing more
+	quit     atomic.Bool // return
 }
 
 // A measurement is what came of a load.
@@ -60,7 +64,9 @@ type measurement struct {
 	rec       recorder
 	elapsed   time.Duration // that was measured
 	clientCPU time.Duration
-	server    procUsage // within what was measured
+	threads   int           // of the client
+	busiest   time.Duration // CPU of its busiest thread
+	server    procUsage     // within what was measured
 	series    []Sample
 	silent    string // what was not answered at the end, if something
 	cut       bool   // the load was ended before its time
@@ -75,10 +81,30 @@ func ringSize(n int) int {
 	return size
 }
 
+// threads is how many drivers there are: what the configuration says, or one
+// for each CPU, so that the client is not what bounds a server. None goes
+// without connections. Those of a number are together in each group, so that a
+// producer and the worker on its tube share a driver.
+func (l *load) threads() int {
+	n := l.cfg.Threads
+	if n == 0 {
+		n = runtime.GOMAXPROCS(0)
+	}
+	widest := 0
+	for _, g := range l.groups {
+		widest = max(widest, g.n)
+	}
+	return max(1, min(n, widest))
+}
+
 // connect makes the connections and deals them out to the drivers.
 func (l *load) connect(ctx context.Context, addr string) error {
-	for range l.cfg.Threads {
-		l.drivers = append(l.drivers, &driver{load: l})
+	for range l.threads() {
+		d := &driver{load: l}
+		if err := d.inbox.open(); err != nil {
+			return err
+		}
+		l.drivers = append(l.drivers, d)
 	}
 	lines := len(l.wire.puts)
 	for _, g := range l.groups {
@@ -93,6 +119,7 @@ func (l *load) connect(ctx context.Context, addr string) error {
 			d := l.drivers[i%len(l.drivers)]
 			c := &conn{number: int32(number), group: g, driver: d, ring: make([]pending, ringSize(g.depth)), quota: -1}
 			c.line = number * 997 % lines
+			c.cut = number * 7 * stride % variety
 			c.turn = number * 37 % len(g.order)
 			if g.quota >= 0 {
 				c.quota = g.quota/int64(g.n) + btoi(int64(i) < g.quota%int64(g.n))
@@ -104,6 +131,7 @@ func (l *load) connect(ctx context.Context, addr string) error {
 			d.conns = append(d.conns, c)
 			if g.starts {
 				d.starters = append(d.starters, c)
+				l.starters = append(l.starters, c)
 			}
 		}
 	}
@@ -147,6 +175,9 @@ func (l *load) close() {
 			c.file.Close()
 		}
 	}
+	for _, d := range l.drivers {
+		d.inbox.close()
+	}
 }
 
 // shuffled lays out a mix in thousandths, so that its scripts are well mixed.
@@ -164,7 +195,8 @@ func shuffled(m mix) (order []uint8) {
 	return order
 }
 
-// run carries the plan out. A load that ctx ends is no error: what was measured until then is returned.
+// run carries the plan out. A load that ctx ends is no error: what was measured
+// until then is returned.
 func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*measurement, error) {
 	defer l.close()
 	if err := l.connect(ctx, target.Addr); err != nil {
@@ -180,7 +212,9 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	var wg sync.WaitGroup
 	for i, d := range l.drivers {
 		d.rec.from, d.rec.to = from, to
-		d.arrivals = newArrivals(begin, l.rate, l.cfg.Poisson, i, len(l.drivers))
+		// A driver without producers has no share of the timetable.
+		share := float64(len(d.starters)) / float64(max(1, len(l.starters)))
+		d.arrivals = newArrivals(begin, l.rate, share, i, l.cfg.Poisson)
 		wg.Go(func() {
 			defer func() { // one that fails ends all
 				if errs[i] != nil {
@@ -200,24 +234,28 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 		return nil, err
 	}
 	m := &o.m
+	m.threads = len(l.drivers)
 	for _, d := range l.drivers {
 		if !d.exhausted() {
 			d.missed(o.end)
 		}
 		m.rec.merge(&d.rec)
-		m.clientCPU += d.clientCPU[1] - d.clientCPU[0]
+		used := d.clientCPU[1] - d.clientCPU[0]
+		m.clientCPU += used
+		m.busiest = max(m.busiest, used)
 	}
 	m.elapsed = time.Duration(o.end - from)
 	if o.end < to && !m.cut && m.rec.last > 0 {
-		m.elapsed = time.Duration(m.rec.last - from) // not until it was noticed that the quotas are used up
+		// Not until it was noticed that the quotas are used up.
+		m.elapsed = time.Duration(m.rec.last - from)
 	}
 	return m, nil
 }
 
-// missed records the arrivals of the timetable that were due before the end and could not be sent: each took at least until
-// then.
+// missed records the arrivals of the timetable that were due before the end and
+// could not be sent: each took at least until then.
 func (d *driver) missed(end int64) {
-	if d.arrivals.interval == 0 || len(d.starters) == 0 {
+	if d.arrivals.interval == 0 {
 		return
 	}
 	d.rec.to = end
@@ -237,7 +275,8 @@ func (d *driver) missed(end int64) {
 	}
 }
 
-// silent describes a command that has no answer yet, of a connection that does not wait for jobs of others.
+// silent describes a command that has no answer yet, of a connection that does
+// not wait for jobs of others.
 func (l *load) silent() string {
 	n, example := 0, ""
 	for _, c := range l.conns {

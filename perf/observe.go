@@ -1,6 +1,7 @@
 package perf
 
-// What goes on beside the drivers: reading the server's usage at the right moments, the progress, and the end.
+// What goes on beside the drivers: reading the server's usage at the right
+// moments, the progress, and the end.
 
 import (
 	"context"
@@ -9,7 +10,7 @@ import (
 
 // A Sample is a point of the throughput over time.
 type Sample struct {
-	At      float64 `json:"at"`      // seconds from the begin of what is measured; less than 0 in the warm-up
+	At      float64 `json:"at"`      // seconds; less than 0 in the warm-up
 	Answers float64 `json:"answers"` // a second
 	Jobs    float64 `json:"jobs"`    // a second
 }
@@ -92,8 +93,7 @@ func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 		}
 	}
 	o.finish(measuring)
-	_, delay := o.load.cfg.Delay.Bounds()
-	o.settle(ended, o.load.cfg.Grace+time.Duration(delay)*time.Second)
+	o.settle(ended, o.load.cfg.Grace+o.load.cfg.longestDelay())
 }
 
 // finish ends what is measured.
@@ -126,7 +126,8 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 		}
 		var active, put, done int64
 		for _, d := range o.load.drivers {
-			// What is done is read first: a job that is put meanwhile must not look done.
+			// What is done is read first: a job that is put meanwhile must not
+			// look done.
 			done += d.told.done.Load()
 		}
 		for _, d := range o.load.drivers {

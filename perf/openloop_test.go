@@ -14,7 +14,7 @@ func TestTimetable(t *testing.T) {
 	const parts = 3
 	var all []int64
 	for part := range parts {
-		a := newArrivals(1000, 30_000, false, part, parts)
+		a := newArrivals(1000, 30_000, 1.0/parts, part, false)
 		for range 1000 {
 			all = append(all, a.take())
 		}
@@ -26,26 +26,27 @@ func TestTimetable(t *testing.T) {
 	if len(all) != 3000 {
 		t.Fatal(len(all))
 	}
-	a, sum := newArrivals(0, 1000, true, 0, 1), 0
+	a, sum := newArrivals(0, 1000, 1, 0, true), 0
 	for a.take() < 100e9 {
 		sum++
 	}
 	if math.Abs(float64(sum)-100_000) > 1500 {
 		t.Errorf("Poisson arrivals: %d in 100 s, want about 100,000", sum)
 	}
-	if none := newArrivals(5, 0, false, 0, 1); none.next != math.MaxInt64 {
+	if none := newArrivals(5, 0, 1, 0, false); none.next != math.MaxInt64 {
 		t.Errorf("a closed loop has an arrival at %d", none.next)
 	}
 }
 
-// A server that answers in 1 ms, and stands still for a second once in ten: of 1000 jobs a second, a tenth is late. A closed
-// loop would tell of one late job in 9000.
+// A server that answers in 1 ms, and stands still for a second once in ten: of
+// 1000 jobs a second, a tenth is late. A closed loop would tell of one late job
+// in 9000.
 func TestNoCoordinatedOmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		clock := func() int64 { return int64(time.Since(start)) }
 		open, closed := recorder{to: math.MaxInt64}, recorder{to: math.MaxInt64}
-		a := newArrivals(0, 1000, false, 0, 1)
+		a := newArrivals(0, 1000, 1, 0, false)
 		answer := func(i int) {
 			if time.Sleep(900 * time.Microsecond); i == 2500 {
 				time.Sleep(time.Second)
@@ -86,7 +87,7 @@ func TestOpenLoopSeesAStall(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, flaws{stall: stall, stallAt: 50})
 			s := newTestSession(t, f.addr(), tt.scenario, func(c *Config) {
-				c.WarmUp, c.Duration, c.Rate, c.Poisson = 0, 2*stall, 1000, tt.scenario == "handoff"
+				c.WarmUp, c.Duration, c.Rate, c.Poisson = 0, 2*stall, Rate{jobs: 1000}, tt.scenario == "handoff"
 				c.Tubes = 4
 			})
 			if err := s.scenario.run(s); err != nil {
@@ -96,7 +97,8 @@ func TestOpenLoopSeesAStall(t *testing.T) {
 			if l.main().Name != tt.main || l.Rate != 1000 {
 				t.Errorf("%s at a rate of %v", l.main().Name, l.Rate)
 			}
-			// Half of the jobs were due while nothing moved, and waited for half of the stall in the mean.
+			// Half of the jobs were due while nothing moved, and waited for
+			// half of the stall in the mean.
 			if p := l.main().P90; p < float64(stall.Microseconds())/2 {
 				t.Errorf("p90 is %s after a stall of %v", micros(p), stall)
 			}
@@ -111,7 +113,7 @@ func TestOpenLoopSeesAStall(t *testing.T) {
 func TestArrivalsThatWereMissed(t *testing.T) {
 	f := newFake(t, flaws{stall: 150 * time.Millisecond, stallAt: 50})
 	s := newTestSession(t, f.addr(), "cycle", func(c *Config) {
-		c.WarmUp, c.Duration, c.Rate, c.Connections, c.Depth, c.Tubes = 0, 100*time.Millisecond, 1000, 1, 1, 1
+		c.WarmUp, c.Duration, c.Rate, c.Connections, c.Depth, c.Tubes = 0, 100*time.Millisecond, Rate{jobs: 1000}, 1, 1, 1
 	})
 	if err := s.scenario.run(s); err != nil {
 		t.Fatal(err)
@@ -150,7 +152,8 @@ func TestProgress(t *testing.T) {
 		p := NewProgress(&screen, func() int { return 60 })
 		show := p.showing("cycle", "sheafd", 2, 5)
 		show("measuring", stage{})
-		show("measuring", stage{elapsed: time.Second, total: 5 * time.Second, answers: 123_456}) // too soon
+		// Too soon to be shown:
+		show("measuring", stage{elapsed: time.Second, total: 5 * time.Second, answers: 123_456})
 		time.Sleep(time.Second)
 		show("measuring", stage{elapsed: 2 * time.Second, total: 5 * time.Second, answers: 123_456})
 		time.Sleep(time.Second)

@@ -22,8 +22,8 @@ const (
 	numOps
 )
 
-// ops tells of each command its name in reports, what it is answered, and what else is no mistake: other clients may have
-// taken what it asks for.
+// ops tells of each command its name in reports, what it is answered, and what
+// else is no mistake: other clients may have taken what it asks for.
 var ops = [numOps]struct {
 	name  string
 	want  answer
@@ -44,12 +44,14 @@ var ops = [numOps]struct {
 	opStats:      {"stats", ok, 0},
 }
 
-// A script is what is done with one job: each command is sent when the one before it has been answered. A connection runs
-// as many scripts at once as its depth says, so that many commands are in flight on it.
+// A script is what is done with one job: each command is sent when the one
+// before it has been answered. A connection runs as many scripts at once as its
+// depth says, so that many commands are in flight on it.
 //
-// Every script reserves as often as it makes a job ready, and later. As all connections of a load that watch a tube also
-// put into it, a reserve of theirs never waits: when it arrives, more jobs have been made ready than taken. This is what
-// allows reserves to be pipelined.
+// Every script reserves as often as it makes a job ready, and later. As all
+// connections of a load that watch a tube also put into it, a reserve of theirs
+// never waits: when it arrives, more jobs have been made ready than taken. This
+// is what allows reserves to be pipelined.
 type script []op
 
 var (

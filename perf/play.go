@@ -1,6 +1,7 @@
 package perf
 
-// What a driver does with an answer: the only place where scripts move on. All of it is on the hot path.
+// What a driver does with an answer: the only place where scripts move on. All
+// of it is on the hot path.
 
 import (
 	"bytes"
@@ -51,7 +52,8 @@ func (d *driver) putJob(c *conn, p *pending) {
 		c.line = 0
 	}
 	var body []byte
-	c.out, body = w.put(c.out, int(p.line))
+	c.out, body = w.put(c.out, int(p.line), c.cut)
+	c.cut = (c.cut + stride) % variety
 	if len(body) >= headerReady {
 		stampReady(body, p.due+w.puts[p.line].delay)
 	}
@@ -135,7 +137,7 @@ func (d *driver) end(c *conn, p *pending, now int64) {
 	c.running--
 	if g.waits { // and goes on until the load quits: others may still put
 		d.begin(c, now)
-		if d.arrivals.interval == 0 && !d.stopping {
+		if d.load.rate == 0 && !d.stopping {
 			d.release(p.from, now)
 		}
 		return
@@ -146,21 +148,5 @@ func (d *driver) end(c *conn, p *pending, now int64) {
 	}
 	if g.again && !d.stopping && c.quota != 0 {
 		d.begin(c, now)
-	}
-}
-
-// release lets a producer put another job, since one is done: the one that put it, if it is this driver's.
-func (d *driver) release(from int32, now int64) {
-	if uint(from) < uint(len(d.load.conns)) {
-		if c := d.load.conns[from]; c.driver == d && !c.group.waits {
-			d.begin(c, now)
-			return
-		}
-	}
-	if len(d.starters) > 0 {
-		d.begin(d.starters[d.starter], now)
-		if d.starter++; d.starter == len(d.starters) {
-			d.starter = 0
-		}
 	}
 }

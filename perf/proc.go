@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A procUsage is what a process has used. The zero value is that of a process that is not known.
+// A procUsage is what a process has used. The zero value is that of a process
+// that is not known.
 type procUsage struct {
 	known bool
 	cpu   time.Duration // user and system, all threads, those that have ended too
@@ -22,7 +23,8 @@ type procUsage struct {
 	peak  int64         // the largest rss there was
 }
 
-// since returns what was used between before and u; rss and peak are those of u.
+// since returns what was used between before and u; rss and peak are those of
+// u.
 func (u procUsage) since(before procUsage) procUsage {
 	u.known = u.known && before.known
 	u.cpu -= before.cpu
@@ -44,11 +46,13 @@ func usageOf(pid int) (u procUsage) {
 	return u
 }
 
-// cpuOf returns the CPU time of a process from its clock, which counts nanoseconds. /proc/PID/stat, which counts
-// hundredths of a second, is read where that clock is refused.
+// cpuOf returns the CPU time of a process from its clock, which counts
+// nanoseconds. /proc/PID/stat, which counts hundredths of a second, is read
+// where that clock is refused.
 func cpuOf(pid int) (time.Duration, error) {
 	var ts unix.Timespec
-	// See clock_getcpuclockid(3) for how the clock of a process is numbered: CPUCLOCK_SCHED is 2.
+	// See clock_getcpuclockid(3) for how the clock of a process is numbered:
+	// CPUCLOCK_SCHED is 2.
 	if err := unix.ClockGettime(int32(^pid)<<3|2, &ts); err == nil {
 		return time.Duration(ts.Nano()), nil
 	}
@@ -61,7 +65,8 @@ func cpuOf(pid int) (time.Duration, error) {
 
 // parseStat reads utime and stime, in ticks of 1/100 s, from /proc/PID/stat.
 func parseStat(stat string) (time.Duration, error) {
-	_, rest, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ") // the name may have spaces and brackets
+	// The name may have spaces and brackets.
+	_, rest, _ := strings.Cut(stat[strings.LastIndexByte(stat, ')')+1:], " ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/PID/stat has too few fields: %q", stat)

@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Progress is a line on a terminal that is written over and over. A nil *Progress shows nothing, which is what a pipe gets.
+// A Progress is a line on a terminal that is written over and over. A nil
+// *Progress shows nothing, which is what a pipe gets.
 type Progress struct {
 	w     io.Writer
 	width func() int // of the terminal

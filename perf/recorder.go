@@ -15,7 +15,8 @@ const (
 	numLatencies
 )
 
-// The range of what is recorded, and its resolution. Longer latencies are recorded as the longest.
+// The range of what is recorded, and its resolution. Longer latencies are
+// recorded as the longest.
 const (
 	shortestLatency = 100 * time.Nanosecond
 	longestLatency  = 10 * time.Minute
@@ -26,7 +27,8 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(int64(shortestLatency), int64(longestLatency), latencyDigits)
 }
 
-// A recorder belongs to one driver. Times are nanoseconds of the client's clock.
+// A recorder belongs to one driver. Times are nanoseconds of the client's
+// clock.
 type recorder struct {
 	from, to int64 // what is measured
 	hist     [numLatencies]*hdrhistogram.Histogram
@@ -37,8 +39,9 @@ type recorder struct {
 	last    int64 // when the last job was counted
 }
 
-// latency records how long something took that was due at due. It counts where it was due in the window, whenever the answer
-// came: what is sent in the window and answered late is what must not be forgotten.
+// latency records how long something took that was due at due. It counts where
+// it was due in the window, whenever the answer came: what is sent in the
+// window and answered late is what must not be forgotten.
 func (r *recorder) latency(kind int, due, now int64) {
 	if due < r.from || due >= r.to {
 		return

@@ -36,8 +36,9 @@ type reply struct {
 	body []byte // of RESERVED, FOUND and OK
 }
 
-// cut cuts the answer that begins at in[0] and returns its length with the body. If in ends before it, n is 0, and want
-// is the whole length if that is known.
+// cut cuts the answer that begins at in[0] and returns its length with the
+// body. If in ends before it, n is 0, and want is the whole length if that is
+// known.
 func (r *reply) cut(in []byte) (n, want int, err error) {
 	end := bytes.IndexByte(in, '\n')
 	if end < 0 {
@@ -56,7 +57,8 @@ func (r *reply) cut(in []byte) (n, want int, err error) {
 	if len(line) < 2 {
 		return n, n, nil
 	}
-	// Two letters tell the answers that are expected apart; the switch then looks at all of the word.
+	// Two letters tell the answers that are expected apart; the switch then
+	// looks at all of the word.
 	switch line[0] {
 	case 'I':
 		if id, is := bytes.CutPrefix(line, wordInserted); is {
@@ -110,7 +112,8 @@ var (
 	wordOK       = []byte("OK ")
 )
 
-// cutBody goes on behind a line of n bytes with "ID BYTES" or "BYTES" at its end, which is rest.
+// cutBody goes on behind a line of n bytes with "ID BYTES" or "BYTES" at its
+// end, which is rest.
 func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) (int, int, error) {
 	if hasID {
 		space := bytes.IndexByte(rest, ' ')
@@ -127,8 +130,9 @@ func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) 
 	if len(in) < want {
 		return 0, want, nil
 	}
-	// beanstalkd answers peek from memory that it may have freed meanwhile (job_copy keeps a pointer to the first one's body),
-	// so what a FOUND has is the ledger's business, not a reason to end a load.
+	// beanstalkd answers peek from memory that it may have freed meanwhile
+	// (job_copy keeps a pointer to the first one's body), so what a FOUND has
+	// is the ledger's business, not a reason to end a load.
 	if kind != found && (in[want-2] != '\r' || in[want-1] != '\n') {
 		return 0, 0, fmt.Errorf("the body behind %q does not end with CR LF but with %q", r.line, in[want-2:want])
 	}

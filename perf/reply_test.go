@@ -68,9 +68,12 @@ func TestRepliesThatAreNone(t *testing.T) {
 func TestCommands(t *testing.T) {
 	c := base.with(func(c *Config) { c.Body, c.Delay, c.Priority = Fixed(3), Fixed(2), Fixed(7) })
 	w := newWire(&c, 0)
-	out, body := w.put(nil, 0)
+	out, body := w.put(nil, 0, 0)
 	if want := "put 7 2 600 3\r\n" + string(body) + "\r\n"; string(out) != want || len(body) != 3 {
 		t.Errorf("%q, want %q", out, want)
+	}
+	if _, other := w.put(nil, 0, stride); string(other) == string(body) {
+		t.Error("all bodies are the same")
 	}
 	copy(body, "abc")
 	if !strings.HasSuffix(string(out), "abc\r\n") {

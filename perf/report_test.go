@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// testReport is a comparison with a load of each kind, and something that must be escaped.
+// testReport is a comparison with a load of each kind, and something that must
+// be escaped.
 func testReport(rounds int, servers ...string) *Report {
 	r := &Report{Began: time.Unix(1e9, 0), Machine: Machine{"CPU <1>", 2, 4 << 30, "Linux 6"}, Command: "sheafperf compare '<x>'", Rounds: rounds}
 	cfg := base.with(func(c *Config) { c.Connections = 8 })
@@ -32,6 +33,7 @@ func testReport(rounds int, servers ...string) *Report {
 					Name: name, Seconds: 1, Answers: 10, Jobs: 5, AnswerRate: 1000 * v, JobRate: 300 * v,
 					Server:  Usage{CPU: 1, Cores: 1, CPUPerAnswer: 10 * v, CPUPerJob: 30 * v, RSS: 5 << 20, Peak: 6 << 20},
 					Client:  Usage{CPU: 1, Cores: 0.5, CPUPerAnswer: 2},
+					Threads: 2,
 					Latency: []Latency{latencyOf("cycle", h), latencyOf("put", h), latencyOf("bury", h)},
 					Series:  []Sample{{At: -0.1, Answers: 1}, {At: 0.1, Answers: v}, {At: 0.2, Answers: v + 1}},
 				}
@@ -66,7 +68,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Ratios are of neighbours in time: the machine may have been twice as fast in the second round.
+// Ratios are of neighbours in time: the machine may have been twice as fast in
+// the second round.
 func TestRatios(t *testing.T) {
 	r := testReport(2, "new", "old")
 	of := func(server string, round int) *Load {
@@ -90,6 +93,19 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// A report says where it may not be the server that was measured.
+func TestReportOfABusyClient(t *testing.T) {
+	s := newTestSession(t, "", "cycle", func(*Config) {})
+	m := measurement{elapsed: time.Second, threads: 1, busiest: 800 * time.Millisecond}
+	if s.report(&m, &plan{}); len(s.result.Notes) != 0 {
+		t.Errorf("80 %% of a thread: %q", s.result.Notes)
+	}
+	m.busiest = 950 * time.Millisecond
+	if s.report(&m, &plan{name: "full"}); len(s.result.Notes) != 1 || !strings.HasPrefix(s.result.Notes[0], "full: a thread of the client was busy") {
+		t.Errorf("95 %% of a thread: %q", s.result.Notes)
+	}
+}
+
 func TestTextReport(t *testing.T) {
 	contains := func(r *Report, parts ...string) {
 		t.Helper()
@@ -104,7 +120,7 @@ func TestTextReport(t *testing.T) {
 			}
 		}
 	}
-	contains(testReport(1, "old"), "cycle: about <it>", "101,000 ops/s, 30,300 jobs/s", "1,010 µs of CPU an operation", "bury 1,000", " full\n",
+	contains(testReport(1, "old"), "cycle: about <it>", "101,000 ops/s, 30,300 jobs/s", "1,010 µs of CPU an operation", "50 % of a core; 2 threads", "bury 1,000", " full\n",
 		"memory of a job: 300 B", "! a <note>")
 	contains(testReport(2, "new", "old"), "new / old", "throughput (ops/s) 101,500 (101,000 – 102,000)", "0.50 × (0.50 – 0.50)", "! new: a <note>")
 	contains(testReport(2, "old"), "throughput (ops/s) 101,500 (101,000 – 102,000)\n")
@@ -130,7 +146,7 @@ func TestMarkdownReport(t *testing.T) {
 			t.Errorf("%d cells, the table has %d: %s", n-1, columns-1, line)
 		}
 	}
-	for _, part := range []string{"### cycle", "| throughput (ops/s) | 101,500 (101,000 – 102,000) | 201,500", "| **full** |", "- new: `new -p {port}`"} {
+	for _, part := range []string{"### cycle", "| throughput (ops/s) | 101,500 (101,000 – 102,000) | 201,500", "| **full** |", "| **in all** |", "- new: `new -p {port}`"} {
 		if !strings.Contains(b.String(), part) {
 			t.Errorf("there is no %q in\n%s", part, b.String())
 		}
@@ -169,7 +185,11 @@ func TestPage(t *testing.T) {
 				t.Errorf("the page has %q in it", bad)
 			}
 		}
-		if want := 4 * len(r.Entries); strings.Count(page, "<svg") != want {
+		want := 0
+		for i := range r.Entries {
+			want += 4 + len(r.Entries[i].Results[0].Figures)
+		}
+		if strings.Count(page, "<svg") != want {
 			t.Errorf("%d plots, want %d", strings.Count(page, "<svg"), want)
 		}
 		d := xml.NewDecoder(strings.NewReader(page))

@@ -28,7 +28,8 @@ type Figure struct {
 	More  bool    `json:"more_is_better"`
 }
 
-// A Load is what was measured while one load ran. CPU figures are 0 where the process is not known.
+// A Load is what was measured while one load ran. CPU figures are 0 where the
+// process is not known.
 type Load struct {
 	Name       string    `json:"name,omitempty"` // when a scenario has several
 	Seconds    float64   `json:"seconds"`
@@ -40,6 +41,7 @@ type Load struct {
 	Late       int64     `json:"late,omitempty"` // arrivals that could not be sent before the end
 	Server     Usage     `json:"server"`
 	Client     Usage     `json:"client"`
+	Threads    int       `json:"client_threads"`
 	Latency    []Latency `json:"latency"` // the most telling first
 	Series     []Sample  `json:"series,omitempty"`
 }
@@ -68,7 +70,8 @@ type Latency struct {
 	Values []float64 `json:"at_quantiles"` // those of Quantiles
 }
 
-// Quantiles are where the values of a latency's distribution are kept: the parts that are slower than 1, 1/2, 1/4 …
+// Quantiles are where the values of a latency's distribution are kept: the
+// parts that are slower than 1, 1/2, 1/4 …
 var Quantiles = func() []float64 {
 	q := make([]float64, 0, 22)
 	for slower := 1.0; len(q) < cap(q); slower /= 2 {
@@ -94,7 +97,7 @@ func (m *measurement) result(p *plan, names [2]string) Load {
 	seconds := m.elapsed.Seconds()
 	l := Load{
 		Name: p.name, Seconds: seconds, Answers: m.rec.answers, Jobs: m.rec.jobs, Rate: p.rate, Late: m.rec.late,
-		Client: usage(m.clientCPU, m), Series: m.series,
+		Client: usage(m.clientCPU, m), Threads: m.threads, Series: m.series,
 	}
 	if seconds > 0 {
 		l.AnswerRate, l.JobRate = float64(l.Answers)/seconds, float64(l.Jobs)/seconds

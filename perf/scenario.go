@@ -1,6 +1,7 @@
 package perf
 
-// The table of scenarios and presets. A scenario is what is done; a preset is a scenario with other numbers.
+// The table of scenarios and presets. A scenario is what is done; a preset is a
+// scenario with other numbers.
 
 import (
 	"fmt"
@@ -8,7 +9,8 @@ import (
 	"time"
 )
 
-// A Scenario is a kind of load with the numbers that it is run with unless flags say otherwise.
+// A Scenario is a kind of load with the numbers that it is run with unless
+// flags say otherwise.
 type Scenario struct {
 	Name   string
 	About  string
@@ -22,21 +24,40 @@ type Scenario struct {
 	run      func(*session) error
 }
 
-// Fit returns c without what the scenario has no use for.
-func (s *Scenario) Fit(c Config) Config {
+// Unused lists the flags of sheafperf that s has no use for.
+func (s *Scenario) Unused() (flags []string) {
+	c := &s.Config
 	for _, n := range []struct {
-		it  *int
-		own int
+		flag string
+		is   bool
 	}{
-		{&c.Connections, s.Config.Connections}, {&c.Producers, s.Config.Producers}, {&c.Workers, s.Config.Workers},
-		{&c.Jobs, s.Config.Jobs}, {&c.Beside, s.Config.Beside},
+		{"connections", c.Connections > 0}, {"producers", c.Producers > 0}, {"workers", c.Workers > 0},
+		{"jobs", c.Jobs > 0}, {"beside", c.Beside > 0}, {"sync", c.Sync != ""},
 	} {
-		if n.own == 0 {
-			*n.it = 0
+		if !n.is {
+			flags = append(flags, n.flag)
 		}
 	}
-	if s.Config.Sync == "" {
-		c.Sync = ""
+	return flags
+}
+
+// Fit returns c without what the scenario has no use for.
+func (s *Scenario) Fit(c Config) Config {
+	for _, flag := range s.Unused() {
+		switch flag {
+		case "connections":
+			c.Connections = 0
+		case "producers":
+			c.Producers = 0
+		case "workers":
+			c.Workers = 0
+		case "jobs":
+			c.Jobs = 0
+		case "beside":
+			c.Beside = 0
+		case "sync":
+			c.Sync = ""
+		}
 	}
 	return c
 }
@@ -44,7 +65,7 @@ func (s *Scenario) Fit(c Config) Config {
 // base is what all scenarios begin with.
 var base = Config{
 	Depth: 1, Tubes: 1, Watch: 1, Body: Fixed(128), Content: ContentText, Priority: Fixed(1024), TTR: 600,
-	WarmUp: time.Second, Duration: 5 * time.Second, Grace: 5 * time.Second, Threads: 1,
+	WarmUp: time.Second, Duration: 5 * time.Second, Grace: 5 * time.Second,
 }
 
 // with changes a copy of c.
@@ -53,7 +74,8 @@ func (c Config) with(change func(*Config)) Config {
 	return c
 }
 
-// scenarios is in the order of lists and reports; a preset comes behind its scenario.
+// scenarios is in the order of lists and reports; a preset comes behind its
+// scenario.
 var scenarios = func() []*Scenario {
 	all := []*Scenario{
 		{Name: "cycle", About: "put, reserve, delete on each connection", run: runCycle,
@@ -72,12 +94,14 @@ var scenarios = func() []*Scenario {
 			least: headerFrom, names: [2]string{"lateness"},
 			Config: base.with(func(c *Config) {
 				c.Producers, c.Workers, c.Tubes, c.Watch, c.Depth = 8, 16, 8, 8, 256
-				c.Rate, c.Delay = 5000, Dist{shape: uniform, lo: 1, hi: 2}
+				c.Rate, c.Delay = Rate{jobs: 5000}, Dist{shape: uniform, lo: 1, hi: 2}
 			})},
 		{Name: "manytubes", About: "a cycle beside tubes that have a job each", run: runManyTubes,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Beside = 8, 16, 8, 10_000 })},
 		{Name: "backlog", About: "jobs waiting: memory of each, and whether a cycle slows down", run: runBacklog,
-			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs = 8, 16, 8, 1_000_000 })},
+			Config: base.with(func(c *Config) {
+				c.Connections, c.Depth, c.Tubes, c.Jobs, c.Rate = 8, 16, 8, 1_000_000, Rate{part: 0.7}
+			})},
 		{Name: "idle", About: "connections that do nothing: memory of each, and whether a cycle slows down", run: runIdle,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Beside = 8, 16, 8, 10_000 })},
 		{Name: "durable", About: "a cycle with the server's binlog and its sync mode (--sync)", run: runCycle, binlog: true,
@@ -112,6 +136,9 @@ var scenarios = func() []*Scenario {
 	preset("manytubes-100k", "manytubes", "beside 100,000 other tubes", func(c *Config) { c.Beside = 100_000 })
 	preset("backlog-1m", "backlog", "1 million jobs waiting", func(c *Config) { c.Jobs = 1_000_000 })
 	preset("backlog-10m", "backlog", "10 million jobs waiting", func(c *Config) { c.Jobs = 10_000_000 })
+	preset("handoff-1", "handoff", "one producer and its worker", func(c *Config) { c.Producers, c.Workers, c.Tubes = 1, 1, 1 })
+	preset("durable-50ms", "durable", "synced at most every 50 ms", func(c *Config) { c.Sync = "50" })
+	preset("durable-never", "durable", "never synced", func(c *Config) { c.Sync = "never" })
 	return all
 }()
 

@@ -1,33 +1,31 @@
 package perf
 
-// The server under load: one that runs already, or one that is started here, and ended whatever happens.
+// The server under load: one that runs already, or one that is started here,
+// and ended whatever happens.
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"time"
 )
 
 // A Target is a server to put a load on. The name stands in reports.
 type Target struct {
 	Name string `json:"name"`
-	Addr string `json:"addr,omitempty"` // HOST:PORT or unix:PATH; of a server that is started here, while it runs
-	Pid  int    `json:"pid,omitempty"`  // whose CPU and memory are measured; 0 if that is not known
+	// Addr is HOST:PORT or unix:PATH; of a server that is started here, while
+	// it runs.
+	Addr string `json:"addr,omitempty"`
+	Pid  int    `json:"pid,omitempty"` // whose CPU and memory are measured; 0 if that is not known
 
 	// Version is what the server says of itself, once it was started.
 	Version string `json:"version,omitempty"`
 
-	// Command is how the server is started, with {port} and {dir} in it; empty if it runs already.
+	// Command is how the server is started, with {port} and {dir} in it; empty
+	// if it runs already.
 	Command []string `json:"command,omitempty"`
 	// TempDir is where {dir} is made; empty is the system's.
 	TempDir string `json:"-"`
@@ -37,67 +35,6 @@ type Target struct {
 	argv    []string
 	dir     string
 	process *process
-}
-
-// ParseServer reads 'NAME=COMMAND ARGUMENT…'. Without a name it is that of the program. Words may be quoted as in a shell;
-// no shell is started.
-func ParseServer(text string) (*Target, error) {
-	name, command := "", strings.TrimSpace(text)
-	if i := strings.IndexAny(command, "= \t'\""); i > 0 && command[i] == '=' {
-		name, command = command[:i], command[i+1:]
-	}
-	argv, err := splitWords(command)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("server %q: %w", text, err)
-	case len(argv) == 0:
-		return nil, fmt.Errorf("server %q: there is no command", text)
-	case !strings.Contains(command, "{port}"):
-		return nil, fmt.Errorf("server %q: the command does not say {port}, so it cannot be told where to listen", text)
-	}
-	if name == "" {
-		name = filepath.Base(argv[0])
-	}
-	return &Target{Name: name, Command: argv}, nil
-}
-
-// splitWords cuts a command line into words, which may be quoted with ' or " or \.
-func splitWords(line string) (words []string, err error) {
-	var word strings.Builder
-	in, quote := false, byte(0)
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case quote != 0 && c == quote:
-			quote = 0
-		case c == '\\' && quote != '\'':
-			if i++; i == len(line) {
-				return nil, errors.New("the command ends with a backslash")
-			}
-			word.WriteByte(line[i])
-			in = true
-		case quote != 0:
-			word.WriteByte(c)
-		case c == '\'' || c == '"':
-			quote, in = c, true
-		case c == ' ' || c == '\t' || c == '\n':
-			if in {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			in = false
-		default:
-			word.WriteByte(c)
-			in = true
-		}
-	}
-	if quote != 0 {
-		return nil, fmt.Errorf("a quote %c is not closed", quote)
-	}
-	if in {
-		words = append(words, word.String())
-	}
-	return words, nil
 }
 
 // local reports whether the server is started here.
@@ -121,10 +58,13 @@ func (t *Target) askVersion(ctx context.Context) {
 // usage reads what the server has used.
 func (t *Target) usage() procUsage { return usageOf(t.Pid) }
 
-// start starts the server, unless it runs already, and waits until it answers. binlog is appended to a command that does not
-// say {dir}.
+// start starts the server, unless it runs already, and waits until it answers.
+// binlog is appended to a command that does not say {dir}.
 func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 	if !t.local() {
+		if t.Pid != 0 && !t.usage().known {
+			return fmt.Errorf("what process %d uses cannot be read: is it the server's?", t.Pid)
+		}
 		return t.answering(ctx, nil)
 	}
 	if t.dir, err = os.MkdirTemp(t.TempDir, "sheafperf-"); err != nil {
@@ -157,7 +97,8 @@ func (t *Target) launch(ctx context.Context) error {
 	return t.answering(ctx, p)
 }
 
-// answering waits until the server answers a command. One that reads a binlog first may take long.
+// answering waits until the server answers a command. One that reads a binlog
+// first may take long.
 func (t *Target) answering(ctx context.Context, p *process) error {
 	give := t.StartTimeout
 	if give == 0 {
@@ -183,7 +124,8 @@ func (t *Target) answering(ctx context.Context, p *process) error {
 	}
 }
 
-// ping asks the server something that costs it nothing, and waits for as long as ctx says.
+// ping asks the server something that costs it nothing, and waits for as long
+// as ctx says.
 func ping(ctx context.Context, addr string) error {
 	c, err := dialText(ctx, addr)
 	if err != nil {
@@ -209,7 +151,8 @@ func (t *Target) kill() {
 	}
 }
 
-// mayDie gives a server that may be dying the time to do so, so that stop can tell.
+// mayDie gives a server that may be dying the time to do so, so that stop can
+// tell.
 func (t *Target) mayDie() {
 	if t.process == nil {
 		return
@@ -220,7 +163,8 @@ func (t *Target) mayDie() {
 	}
 }
 
-// stop ends the server that start has started, and removes its directory. It may be called at any time.
+// stop ends the server that start has started, and removes its directory. It
+// may be called at any time.
 func (t *Target) stop() error {
 	var err error
 	if t.process != nil {
@@ -244,77 +188,4 @@ func freePort() (int, error) {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// A process is a running server. It has a process group of its own, so that a Ctrl-C that is meant for us does not reach
-// it, and the kernel kills it when we die.
-type process struct {
-	cmd   *exec.Cmd
-	tail  tail
-	ended chan struct{}
-}
-
-func startProcess(argv []string) (*process, error) {
-	p := &process{cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = &p.tail, &p.tail
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	p.cmd.WaitDelay = 100 * time.Millisecond // a child of it may keep its output open
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		p.cmd.Wait()
-		close(p.ended)
-	}()
-	return p, nil
-}
-
-// state tells how the process has ended.
-func (p *process) state() string { return p.cmd.ProcessState.String() }
-
-// kill ends the process, and what it has started, at once.
-func (p *process) kill() {
-	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.ended
-}
-
-// stop lets the process end by itself first. One that was gone already has failed under the load.
-func (p *process) stop() error {
-	select {
-	case <-p.ended:
-		p.kill()
-		return fmt.Errorf("the server has ended by itself: %s\n%s", p.state(), p.tail.String())
-	default:
-	}
-	p.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-p.ended:
-	case <-time.After(10 * time.Second):
-	}
-	p.kill()
-	return nil
-}
-
-// A tail keeps the end of what a server says.
-type tail struct {
-	mu  sync.Mutex
-	buf []byte
-}
-
-const longestTail = 4 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - longestTail; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(bytes.TrimSpace(t.buf))
 }

@@ -37,13 +37,15 @@ func TestParseServer(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs. One that has ended and that nobody has waited for yet does not.
+// alive reports whether a process runs. One that has ended and that nobody has
+// waited for yet does not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// A server that is a shell, with children: nothing of it is left, nor its directory.
+// A server that is a shell, with children: nothing of it is left, nor its
+// directory.
 func TestNothingIsLeftOfAServer(t *testing.T) {
 	temp := t.TempDir()
 	for name, end := range map[string]func(*Target){"stop": func(s *Target) { s.stop() }, "kill": func(s *Target) { s.kill(); s.stop() }} {

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 )
 
-// errCut ends a session that its context has ended; what was measured until then stands.
+// errCut ends a session that its context has ended; what was measured until
+// then stands.
 var errCut = errors.New("interrupted")
 
 type session struct {
@@ -26,8 +28,8 @@ type session struct {
 	show     func(doing string, s stage) // the progress; may be nil
 }
 
-// runSession starts the target, runs the scenario, and stops the target. The result is worth showing also where there is an
-// error, if it has loads.
+// runSession starts the target, runs the scenario, and stops the target. The
+// result is worth showing also where there is an error, if it has loads.
 func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *ledger, show func(string, stage)) (res Result, err error) {
 	if sc.restarts && !t.local() {
 		return res, fmt.Errorf("%s restarts the server, so it must be given with --server", sc.Name)
@@ -128,8 +130,9 @@ func (s *session) drive(p plan, doing string) (*measurement, error) {
 	return m, nil
 }
 
-// measure carries out a plan and reports it.
-func (s *session) measure(p plan) (*Load, error) {
+// measure carries out a plan and reports it. A load that was cut short is
+// returned beside the error.
+func (s *session) measure(p plan) (Load, error) {
 	doing := p.name
 	if doing == "" {
 		doing = "measuring"
@@ -139,32 +142,63 @@ func (s *session) measure(p plan) (*Load, error) {
 		if err == nil {
 			err = fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
 		}
-		return nil, err
+		return Load{}, err
 	}
 	return s.report(m, &p), err
 }
 
-// clientBusy is the part of the time from which a client's thread is suspected to be the bottleneck.
-const clientBusy = 0.9
+// atRate measures a load in the loop that Config.Rate asks for: at a part of
+// the largest rate it is two loads, of which the first tells what that rate is.
+// That one is returned.
+func (s *session) atRate(name string, measure func(name string, rate float64) (Load, error)) (Load, error) {
+	r := s.cfg.Rate
+	if r.part == 0 {
+		return measure(name, r.jobs)
+	}
+	largest := name
+	if largest == "" {
+		largest = "closed loop"
+	}
+	l, err := measure(largest, 0)
+	if err != nil {
+		return l, err
+	}
+	_, err = measure(strings.TrimPrefix(fmt.Sprintf("%s, at %s of the largest rate", name, r), ", "), r.part*l.JobRate)
+	return l, err
+}
+
+const (
+	// clientBusy is the part of the time from which on a thread of the client
+	// is suspected to be the bottleneck.
+	clientBusy = 0.9
+	// lateJobs is the part of the jobs that may wait at the end of an open loop
+	// which has kept its rate: a pause of the server is none of that.
+	lateJobs = 0.01
+)
 
 // report adds what was measured to the result, with what is to be said of it.
-func (s *session) report(m *measurement, p *plan) *Load {
-	s.result.Loads = append(s.result.Loads, m.result(p, s.scenario.names))
-	l := &s.result.Loads[len(s.result.Loads)-1]
+func (s *session) report(m *measurement, p *plan) Load {
+	l := m.result(p, s.scenario.names)
+	s.result.Loads = append(s.result.Loads, l)
 	in := ""
 	if l.Name != "" {
 		in = l.Name + ": "
 	}
-	if busy := l.Client.Cores / float64(s.cfg.Threads); busy > clientBusy {
-		s.note("%sthe client was busy more than %.0f %% of the time, so it may be what was measured; try --threads %d", in, 100*clientBusy, 2*s.cfg.Threads)
+	if m.busiest.Seconds() > clientBusy*l.Seconds {
+		advice := "; it has a thread for each CPU"
+		if m.threads < runtime.GOMAXPROCS(0) {
+			advice = fmt.Sprintf("; try --threads %d", m.threads+1)
+		}
+		s.note("%sa thread of the client was busy more than %.0f %% of the time, so it may be what was measured%s", in, 100*clientBusy, advice)
 	}
-	if l.Late > 0 {
-		s.note("%sthe rate was not reached: %.0f %% of the jobs were still waiting to be sent at the end", in, 100*float64(l.Late)/float64(l.Late+l.Jobs))
+	if late := float64(l.Late) / float64(l.Late+l.Jobs); late > lateJobs {
+		s.note("%sthe rate was not reached: %.0f %% of the jobs were still waiting to be sent at the end", in, 100*late)
 	}
 	return l
 }
 
-// settleMemory returns the server's memory once it stands still, or 0 if it is not known.
+// settleMemory returns the server's memory once it stands still, or 0 if it is
+// not known.
 func (s *session) settleMemory() int64 {
 	var last int64
 	step := min(250*time.Millisecond, s.cfg.Duration/2)
@@ -190,7 +224,8 @@ func (s *session) sleep(d time.Duration) {
 	}
 }
 
-// settleLedger empties the tubes, so that what does not come is known to be lost.
+// settleLedger empties the tubes, so that what does not come is known to be
+// lost.
 func (s *session) settleLedger() error {
 	s.ledger.abandon()
 	end := time.Now().Add(s.cfg.Grace)
@@ -207,7 +242,8 @@ func (s *session) settleLedger() error {
 	}
 }
 
-// sweep deletes what the load has left in its tubes. It also does after an interruption.
+// sweep deletes what the load has left in its tubes. It also does after an
+// interruption.
 func (s *session) sweep() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
 	defer cancel()
@@ -220,6 +256,15 @@ func (s *session) sweep() error {
 		return err
 	}
 	defer t.Close()
+	if err := s.kickAll(t); err != nil {
+		return err
+	}
+	_, err = s.drive(s.drain(0), "cleaning up")
+	return err
+}
+
+// kickAll makes all jobs of the tubes ready.
+func (s *session) kickAll(t *text) error {
 	for i := range s.cfg.Tubes {
 		if err := t.subscribe(s.tube(i), nil); err != nil {
 			return err
@@ -230,10 +275,9 @@ func (s *session) sweep() error {
 				if err != nil {
 					return err
 				}
-				kicked = strings.TrimSpace(answers[0])
+				kicked = answers[0]
 			}
 		}
 	}
-	_, err = s.drive(s.drain(0), "cleaning up")
-	return err
+	return nil
 }

@@ -139,7 +139,8 @@ func extent(curves []curve) (least, most float64) {
 	return least, most
 }
 
-// plotPercentiles draws latencies by percentile: to the right, each step is half as many that are slower.
+// plotPercentiles draws latencies by percentile: to the right, each step is
+// half as many that are slower.
 func plotPercentiles(curves []curve) string {
 	least, most := extent(curves)
 	if len(curves) == 0 || most <= 0 {

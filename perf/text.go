@@ -19,7 +19,8 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// single reports whether each scenario was run once, so that there is nothing to compare.
+// single reports whether each scenario was run once, so that there is nothing
+// to compare.
 func (r *Report) single() bool { return r.Rounds == 1 && len(r.Servers) == 1 }
 
 // WriteText writes for people.
@@ -61,7 +62,7 @@ func (r *Result) text(b *strings.Builder) {
 			fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %s µs a job, %.0f %% of a core; %s, at most %s\n", r.Server,
 				number(l.Server.CPUPerAnswer), number(l.Server.CPUPerJob), 100*l.Server.Cores, mebibytes(l.Server.RSS), mebibytes(l.Server.Peak))
 		}
-		fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %.0f %% of a core\n", "client", number(l.Client.CPUPerAnswer), 100*l.Client.Cores)
+		fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %.0f %% of a core; %s\n", "client", number(l.Client.CPUPerAnswer), 100*l.Client.Cores, plural(l.Threads, "thread"))
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "  latency\tcount\tmean\tp50\tp90\tp99\tp99.9\tp99.99\tmax\t\n")
 		for _, t0 := range l.Latency {
@@ -123,13 +124,14 @@ func (r *Report) cells(row *Row) []string {
 	return cells
 }
 
-// table writes a comparison: medians over the rounds, with the least and the most.
+// table writes a comparison: medians over the rounds, with the least and the
+// most.
 func (r *Report) table(b *strings.Builder, e *Entry) {
 	rows, load := [][]string{r.header()}, ""
 	for _, row := range r.Rows(e) {
-		if row.Load != load { // a line of its own; what is of no load follows an empty one
+		if row.Load != load {
 			load = row.Load
-			rows = append(rows, append([]string{load}, make([]string, len(rows[0])-1)...))
+			rows = append(rows, append([]string{loadName(load)}, make([]string, len(rows[0])-1)...))
 		}
 		rows = append(rows, r.cells(&row))
 	}
@@ -152,6 +154,14 @@ func (r *Report) table(b *strings.Builder, e *Entry) {
 		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
 	}
 	b.WriteByte('\n')
+}
+
+// loadName is what the rows of a load stand under, where there are several.
+func loadName(load string) string {
+	if load == "" {
+		return "in all"
+	}
+	return load
 }
 
 // describeMachine is a line about what the figures were measured on.
@@ -186,7 +196,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		for _, row := range r.Rows(e) {
 			if row.Load != load {
 				load = row.Load
-				fmt.Fprintf(&b, "| **%s** |%s\n", load, strings.Repeat(" |", len(head)-1))
+				fmt.Fprintf(&b, "| **%s** |%s\n", loadName(load), strings.Repeat(" |", len(head)-1))
 			}
 			fmt.Fprintf(&b, "| %s |\n", strings.Join(r.cells(&row), " | "))
 		}

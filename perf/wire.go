@@ -9,10 +9,21 @@ import (
 	"strings"
 )
 
-// samples is how many puts are prepared when sizes, priorities or delays vary; they are sent in turn.
+// samples is how many puts are prepared when sizes, priorities or delays vary;
+// they are sent in turn.
 const samples = 4096
 
-// A wire makes commands. It is not changed after newWire, so any goroutine may use it.
+// Bodies are cut from a stock of that many bytes and the longest body, each a
+// stride behind the one before: were they all the same, a server that
+// compresses its log would keep next to nothing. Larger, it would fall out of
+// the client's cache.
+const (
+	variety = 256 << 10
+	stride  = 4099 // a prime
+)
+
+// A wire makes commands. It is not changed after newWire, so any goroutine may
+// use it.
 type wire struct {
 	puts    []putLine
 	payload []byte
@@ -27,7 +38,8 @@ type putLine struct {
 	delay int64 // nanoseconds
 }
 
-// newWire prepares for c. Bodies have at least that many bytes, whatever c says.
+// newWire prepares for c. Bodies have at least that many bytes, whatever c
+// says.
 func newWire(c *Config, least int) *wire {
 	random := rand.New(rand.NewPCG(1, 2)) // the same for every server and round
 	n := 1
@@ -46,7 +58,7 @@ func newWire(c *Config, least int) *wire {
 		}
 		longest = max(longest, size)
 	}
-	w.payload = payload(c.Content, longest, random)
+	w.payload = payload(c.Content, variety+longest, random)
 	pri, _ := c.Priority.Bounds()
 	w.release = fmt.Appendf(nil, " %d 0\r\n", pri)
 	w.bury = fmt.Appendf(nil, " %d\r\n", pri)
@@ -79,12 +91,13 @@ func word(random *rand.Rand) string {
 	return b.String()
 }
 
-// put appends the put to out, and returns where its body is.
-func (w *wire) put(out []byte, line int) (with []byte, body []byte) {
+// put appends the put to out, and returns where its body is. The body is cut
+// from the stock at cut, which is less than variety.
+func (w *wire) put(out []byte, line, cut int) (with []byte, body []byte) {
 	l := &w.puts[line]
 	out = append(out, l.line...)
 	at := len(out)
-	out = append(out, w.payload[:l.size]...)
+	out = append(out, w.payload[cut:cut+l.size]...)
 	out = append(out, '\r', '\n')
 	return out, out[at : at+l.size]
 }

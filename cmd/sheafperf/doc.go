@@ -1,30 +1,40 @@
-// Command sheafperf puts a load on servers that speak beanstalkd's protocol, and says what it takes.
+// Command sheafperf puts a load on servers that speak beanstalkd's protocol,
+// and says what it takes.
 //
-//	sheafperf run SCENARIO… [FLAGS] --addr HOST:PORT | --server 'NAME=COMMAND … {port}'
+//	sheafperf run SCENARIO… [FLAGS] --addr HOST:PORT [--pid PID]
+//	sheafperf run SCENARIO… [FLAGS] --server 'NAME=COMMAND … {port}'
 //	sheafperf compare --server 'A=…' --server 'B=…' [SCENARIO…] [FLAGS]
-//	sheafperf check [SCENARIO…] [FLAGS] --addr HOST:PORT | --server 'NAME=COMMAND … {port}'
+//	sheafperf check [SCENARIO…] [FLAGS] --addr HOST:PORT | --server '…'
 //	sheafperf list
 //
-// run measures throughput, latency, and of a server that it starts or whose --pid it is given, CPU and memory. compare does
-// so with several servers in turn, A B A B, and prints medians and ratios. check accounts for every job. list shows the
-// scenarios and their numbers, which flags change; "sheafperf run cycle --help" shows the flags with those of a scenario.
+// run measures throughput, latency, and of a server that it starts or whose
+// --pid it is given, CPU and memory. compare does so with several servers in
+// turn, A B A B, and prints medians and ratios. check accounts for every job.
+// list shows the scenarios and their numbers, which flags change; "sheafperf
+// run cycle --help" shows the flags with those of a scenario.
 //
 // # Servers
 //
-// A server is one that runs (--addr), or is started for each run (--server) with a free port of the loopback interface for
-// {port} and a fresh directory for {dir}, and is ended after it. No shell is involved, but words may be quoted. The
-// scenarios durable and restart append beanstalkd's -b {dir} -f MS to a command that does not say {dir}. Where a server
-// listens elsewhere than on 127.0.0.1 is its own business, so say -l 127.0.0.1.
+// A server is one that runs (--addr), or is started for each run (--server)
+// with a free port of the loopback interface for {port} and a fresh directory
+// for {dir}, and is ended after it. No shell is involved, but words may be
+// quoted. The scenarios durable and restart append beanstalkd's -b {dir} -f MS
+// to a command that does not say {dir}. Where a server listens elsewhere than
+// on 127.0.0.1 is its own business, so say -l 127.0.0.1.
 //
-// On a server that runs, tubes are called sheafperf-PID-N, and what is left in them is deleted at the end.
+// On a server that runs, tubes are called sheafperf-PID-N, and what is left in
+// them is deleted at the end.
 //
 // # Output
 //
-// The report goes to standard output: text, --json or --markdown. --html FILE writes a page beside it that can be read by
-// itself. Progress is shown on standard error if that is a terminal.
+// The report goes to standard output: text, --json or --markdown. --html FILE
+// writes a page beside it that can be read by itself. Progress is shown on
+// standard error if that is a terminal.
 //
 // # Exit status
 //
-// 0 if all went well; 1 if something failed, or check found a fault; 2 for a mistake on the command line; 130 after SIGINT or
-// SIGTERM, when the load has been ended, what was measured until then been printed, and the servers been stopped.
+// 0 if all went well; 1 if something failed, or check found a fault; 2 for a
+// mistake on the command line; 130 after SIGINT or SIGTERM, when the load has
+// been ended, what was measured until then been printed, and the servers been
+// stopped.
 package main

@@ -22,7 +22,8 @@ const interrupted = 130
 var errInterrupted = errors.New("interrupted")
 
 func main() {
-	// The first signal ends the load, which is then reported. The second ends the process, and the kernel the servers.
+	// The first signal ends the load, which is then reported. The second ends
+	// the process, and the kernel the servers.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	raiseFileLimit()
@@ -41,13 +42,15 @@ func main() {
 	}
 }
 
-// raiseFileLimit lets us, and the servers that we start, have as many connections as the system allows. Go raises the limit
-// as well, but gives children the old one unless it was set by hand.
+// raiseFileLimit lets us, and the servers that we start, have as many
+// connections as the system allows. Go raises the limit as well, but gives
+// children the old one unless it was set by hand.
 func raiseFileLimit() {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit) // what needs many files says so when they are missing
+		// What needs many files says so when they are missing.
+		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
 }
 

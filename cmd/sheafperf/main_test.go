@@ -1,6 +1,7 @@
 package main
 
-// sheafperf as its user meets it: the built binary, with a sheafd from the same tree.
+// sheafperf as its user meets it: the built binary, with a sheafd from the same
+// tree.
 
 import (
 	"bytes"
@@ -42,7 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds sheafperf, with the race detector if the tests have it, and sheafd, which has its own tests for races.
+// build builds sheafperf, with the race detector if the tests have it, and
+// sheafd, which has its own tests for races.
 var build = sync.OnceValue(func() (err error) {
 	if binDir, err = os.MkdirTemp("", "sheafperf-test-"); err != nil {
 		return err
@@ -193,7 +195,10 @@ func underLoad(network, addr string) {
 }
 
 // short are flags for a run that takes no time.
-var short = []string{"--duration=250ms", "--warm-up=20ms", "--connections=4", "--jobs=2000", "--beside=50"}
+var short = []string{"--duration=250ms", "--warm-up=20ms", "--connections=4"}
+
+// small is the same where something is to be remembered.
+var small = append([]string{"--jobs=2000", "--beside=50"}, short...)
 
 // All scenarios, against a server of the tree; what they find is in the JSON.
 func TestScenarios(t *testing.T) {
@@ -205,7 +210,7 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	args := append([]string{"run", "--json", sheafd(t, "sheafd")}, names...)
-	r := perform(t, nil, append(args, short...)...)
+	r := perform(t, nil, append(args, small...)...)
 	r.has(t, 0)
 	var report perf.Report
 	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
@@ -232,8 +237,8 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"manytubes: throughput left", "backlog: memory of a waiting job", "idle: memory of a new connection",
-		"idle: CPU while all is idle", "restart: recovery", "restart: disk for a job"} {
+	for _, want := range []string{"manytubes: throughput left", "backlog: memory per waiting job", "idle: memory per idle connection",
+		"idle: CPU while all is idle", "restart: recovery", "restart: disk per job"} {
 		if !figures[want] {
 			t.Errorf("there is no figure %q, only %v", want, figures)
 		}
@@ -288,7 +293,7 @@ func TestServerThatRuns(t *testing.T) {
 	}
 	defer c.Close()
 	pid := strconv.Itoa(cmd.Process.Pid)
-	args := append([]string{"run", "produce", "manytubes", "--addr=unix:" + sock, "--pid=" + pid}, short...)
+	args := append([]string{"run", "produce", "manytubes", "--addr=unix:" + sock, "--pid=" + pid}, small...)
 	perform(t, nil, args...).has(t, 0, "µs of CPU an operation", "beside 50 tubes")
 	perform(t, func(p *os.Process) {
 		underLoad("unix", sock)
@@ -359,6 +364,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"compare", "--server=y {port}", "--server=y {port}"}, 2, []string{"two servers are called y"}},
 		{[]string{"run", "cycle", "--addr=x", "--body=foo:1"}, 2, []string{"--body", `unknown distribution "foo"`}},
 		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: there are only 8 tubes"}},
+		{[]string{"run", "handoff", "--addr=x", "-c", "3"}, 2, []string{"--connections: there is no use for it in handoff"}},
+		{[]string{"run", "cycle", "--addr=x", "--rate=70%%"}, 2, []string{"--rate", `"70%%" is neither`}},
+		{[]string{"run", "cycle", "--addr=127.0.0.1:1", "--pid=2147483647"}, 1, []string{"process 2147483647"}},
 		{[]string{"run", "cycle", "--addr=127.0.0.1:1"}, 1, []string{"no server at 127.0.0.1:1"}},
 		{[]string{"run", "cycle", "--addr=x", "--html=/no/such/dir/x"}, 1, []string{"/no/such/dir/x"}},
 	} {

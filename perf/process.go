@@ -1,0 +1,87 @@
+package perf
+
+// A process that is started here, and ended whatever happens.
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a running server. It has a process group of its own, so that a
+// Ctrl-C that is meant for us does not reach it, and the kernel kills it when
+// we die.
+type process struct {
+	cmd   *exec.Cmd
+	tail  tail
+	ended chan struct{}
+}
+
+func startProcess(argv []string) (*process, error) {
+	p := &process{cmd: exec.Command(argv[0], argv[1:]...), ended: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.tail, &p.tail
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	p.cmd.WaitDelay = 100 * time.Millisecond // a child of it may keep its output open
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		p.cmd.Wait()
+		close(p.ended)
+	}()
+	return p, nil
+}
+
+// state tells how the process has ended.
+func (p *process) state() string { return p.cmd.ProcessState.String() }
+
+// kill ends the process, and what it has started, at once.
+func (p *process) kill() {
+	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.ended
+}
+
+// stop lets the process end by itself first. One that was gone already has
+// failed under the load.
+func (p *process) stop() error {
+	select {
+	case <-p.ended:
+		p.kill()
+		return fmt.Errorf("the server has ended by itself: %s\n%s", p.state(), p.tail.String())
+	default:
+	}
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(10 * time.Second):
+	}
+	p.kill()
+	return nil
+}
+
+// A tail keeps the end of what a server says.
+type tail struct {
+	mu  sync.Mutex
+	buf []byte
+}
+
+const longestTail = 4 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - longestTail; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(bytes.TrimSpace(t.buf))
+}

@@ -1,0 +1,57 @@
+package perf
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// A Rate is how fast an open loop goes: so many jobs a second, or a part of
+// what the server does in a closed loop just before. The zero value is a closed
+// loop alone. It is a pflag.Value.
+type Rate struct {
+	jobs float64 // a second
+	part float64 // of the largest rate; 0.7 is 70 %
+}
+
+// mostJobs and mostPart are far beyond what any load reaches.
+const (
+	mostJobs = 1e9
+	mostPart = 10
+)
+
+// Set reads a number of jobs a second, such as 5000, or a part, such as 70%.
+func (r *Rate) Set(text string) error {
+	digits, isPart := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	most := float64(mostJobs)
+	if isPart {
+		v, most = v/100, mostPart
+	}
+	if err != nil || math.IsNaN(v) || v < 0 || v > most || isPart && v == 0 {
+		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a part of the largest rate, such as 70%%", text)
+	}
+	*r = Rate{jobs: v}
+	if isPart {
+		*r = Rate{part: v}
+	}
+	return nil
+}
+
+// String returns what Set reads.
+func (r Rate) String() string {
+	if r.part > 0 {
+		return strconv.FormatFloat(math.Round(r.part*1e6)/1e4, 'f', -1, 64) + "%"
+	}
+	return strconv.FormatFloat(r.jobs, 'f', -1, 64)
+}
+
+// Type is pflag.Value's.
+func (*Rate) Type() string { return "rate" }
+
+// MarshalText is encoding.TextMarshaler's.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText is encoding.TextUnmarshaler's.
+func (r *Rate) UnmarshalText(text []byte) error { return r.Set(string(text)) }

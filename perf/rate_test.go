@@ -1,0 +1,49 @@
+package perf
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRates(t *testing.T) {
+	for text, want := range map[string]struct {
+		rate   Rate
+		prints string
+	}{
+		"0": {Rate{}, "0"}, "5000": {Rate{jobs: 5000}, "5000"}, "1e6": {Rate{jobs: 1e6}, "1000000"}, "0.5": {Rate{jobs: 0.5}, "0.5"},
+		"70%": {Rate{part: 0.7}, "70%"}, "7.5 %": {Rate{part: 0.075}, "7.5%"}, "120%": {Rate{part: 1.2}, "120%"},
+	} {
+		var r Rate
+		if err := r.Set(text); err != nil || r != want.rate || r.String() != want.prints {
+			t.Errorf("%q is %+v and prints as %s: %v", text, r, r, err)
+		}
+	}
+	for _, text := range []string{"", "x", "%", "-1", "0%", "-5%", "2000%", "1e10", "NaN", "70%%", "5k"} {
+		var r Rate
+		if err := r.Set(text); err == nil {
+			t.Errorf("%q is taken as %+v", text, r)
+		}
+	}
+}
+
+// At a part of the largest rate: a closed loop tells what that is.
+func TestPartOfTheLargestRate(t *testing.T) {
+	for _, scenario := range []string{"cycle", "produce", "handoff", "backlog"} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, flaws{})
+			s := newTestSession(t, f.addr(), scenario, func(c *Config) {
+				c.WarmUp, c.Duration, c.Rate, c.Jobs = 0, 100*time.Millisecond, Rate{part: 0.5}, min(c.Jobs, 500)
+			})
+			if err := s.scenario.run(s); err != nil {
+				t.Fatal(err)
+			}
+			n := len(s.result.Loads)
+			closed, open := s.result.Loads[n-2], s.result.Loads[n-1]
+			if closed.Rate != 0 || open.Rate != closed.JobRate/2 || !strings.HasSuffix(open.Name, "at 50% of the largest rate") {
+				t.Errorf("%q did %v jobs/s, then %q was to do %v", closed.Name, closed.JobRate, open.Name, open.Rate)
+			}
+		})
+	}
+}

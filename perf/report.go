@@ -1,0 +1,122 @@
+package perf
+
+// What runs show together.
+
+import (
+	"slices"
+	"time"
+)
+
+// A Report is everything that a bench has shown.
+type Report struct {
+	Began       time.Time `json:"began"`
+	Machine     Machine   `json:"machine"`
+	Command     string    `json:"command,omitempty"`
+	Servers     []Target  `json:"servers"`
+	Baseline    string    `json:"baseline,omitempty"`
+	Rounds      int       `json:"rounds"`
+	Entries     []Entry   `json:"scenarios"`
+	Interrupted bool      `json:"interrupted,omitempty"`
+}
+
+// An Entry is a scenario and its runs, in the order in which they were made.
+type Entry struct {
+	Scenario string   `json:"scenario"`
+	About    string   `json:"about"`
+	Config   Config   `json:"config"`
+	Results  []Result `json:"results"`
+}
+
+// A Spread is the median of some numbers, and how far they lie apart.
+type Spread struct {
+	Median, Least, Most float64
+	N                   int
+}
+
+func spreadOf(values []float64) Spread {
+	n := len(values)
+	if n == 0 {
+		return Spread{}
+	}
+	v := slices.Sorted(slices.Values(values))
+	return Spread{Median: (v[(n-1)/2] + v[n/2]) / 2, Least: v[0], Most: v[n-1], N: n}
+}
+
+// A Row is a figure over all servers and rounds.
+type Row struct {
+	Figure          // Value is not set
+	Values []Spread // of each server; N is 0 for one that does not have it
+	Ratios []Spread // of each server to the baseline, round by round; N is 0 for the baseline
+}
+
+// Rows compares an entry's figures.
+func (r *Report) Rows(e *Entry) (rows []Row) {
+	type key struct {
+		load, name string
+		round      int
+	}
+	values := make([]map[key]float64, len(r.Servers))
+	for s := range r.Servers {
+		values[s] = make(map[key]float64)
+		for i := range e.Results {
+			res := &e.Results[i]
+			if res.Server != r.Servers[s].Name {
+				continue
+			}
+			for _, f := range res.figures() {
+				if !slices.ContainsFunc(rows, func(row Row) bool { return row.Load == f.Load && row.Name == f.Name }) {
+					rows = append(rows, Row{Figure: Figure{Load: f.Load, Name: f.Name, Unit: f.Unit, More: f.More}})
+				}
+				values[s][key{f.Load, f.Name, res.Round}] = f.Value
+			}
+		}
+	}
+	base := slices.IndexFunc(r.Servers, func(t Target) bool { return t.Name == r.Baseline })
+	for i := range rows {
+		row := &rows[i]
+		for s := range r.Servers {
+			var all, ratios []float64
+			for round := 1; round <= r.Rounds; round++ {
+				v, is := values[s][key{row.Load, row.Name, round}]
+				if !is {
+					continue
+				}
+				all = append(all, v)
+				if base < 0 || s == base {
+					continue
+				}
+				if b, is := values[base][key{row.Load, row.Name, round}]; is && b != 0 {
+					ratios = append(ratios, v/b)
+				}
+			}
+			row.Values = append(row.Values, spreadOf(all))
+			row.Ratios = append(row.Ratios, spreadOf(ratios))
+		}
+	}
+	return rows
+}
+
+// Notes lists the remarks of all runs, each once, and what failed.
+func (e *Entry) Notes(several bool) (notes []string) {
+	add := func(n string) {
+		if !slices.Contains(notes, n) {
+			notes = append(notes, n)
+		}
+	}
+	for _, res := range e.Results {
+		who := ""
+		if several {
+			who = res.Server + ": "
+		}
+		for _, n := range res.Notes {
+			add(who + n)
+		}
+		if res.Interrupted {
+			add(who + "interrupted: the figures are of the time until then")
+		}
+		if res.Error != "" {
+			add(who + "failed: " + res.Error)
+		}
+	}
+	return notes
+}

@@ -1,0 +1,153 @@
+package perf
+
+// Scenarios that use something up, and so go in rounds.
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// fill puts that many jobs, into all tubes, fast also where the load is not.
+func (s *session) fill(n int) plan {
+	c := &s.cfg
+	return plan{name: "filling", groups: []*group{{
+		name: "producer", n: min(n, max(8, c.Connections, c.Tubes)), depth: max(64, c.Depth), mix: always(scriptProduce),
+		counted: opPut, quota: int64(n), again: true, use: s.tube,
+	}}}
+}
+
+// drain takes jobs until there is none, at most for that long; 0 is no limit.
+func (s *session) drain(limit time.Duration) plan {
+	return plan{name: "draining", duration: limit, groups: []*group{{
+		name: "consumer", n: max(8, s.cfg.Tubes), depth: 64, mix: always(scriptDrain), counted: opDelete, quota: -1, again: true,
+		watch: func(i int) []string { return []string{s.tube(i)} },
+	}}}
+}
+
+// rounds measures a load that uses something up, with a preparation before or
+// after each round, until it was measured for the whole duration. The first
+// rounds warm up.
+func (s *session) rounds(doing string, before, after func() error, round func(time.Duration) plan) (Load, error) {
+	var sum measurement
+	var p plan
+	var failed error
+	for warm, done := time.Duration(0), time.Duration(0); failed == nil && done < s.cfg.Duration; {
+		if failed = before(); failed != nil {
+			break
+		}
+		warming, left := warm < s.cfg.WarmUp, s.cfg.Duration-done
+		if warming {
+			left = s.cfg.WarmUp - warm
+		}
+		var m *measurement
+		p = round(left)
+		m, failed = s.drive(p, doing)
+		if m == nil {
+			break
+		}
+		if failed == nil && m.elapsed <= 0 {
+			failed = fmt.Errorf("nothing was answered within %v", left)
+			break
+		}
+		if warming {
+			warm += m.elapsed
+		} else {
+			sum.add(m, done)
+			done += m.elapsed
+		}
+		if failed == nil {
+			failed = after()
+		}
+	}
+	if sum.rec.answers == 0 {
+		return Load{}, failed
+	}
+	return s.report(&sum, &p), failed
+}
+
+// add appends a round that began when at had been measured before.
+func (m *measurement) add(round *measurement, at time.Duration) {
+	m.rec.merge(&round.rec)
+	m.elapsed += round.elapsed
+	m.clientCPU += round.clientCPU
+	m.busiest += round.busiest
+	m.threads = round.threads
+	cpu := m.server.cpu + round.server.cpu
+	m.server = round.server
+	m.server.cpu = cpu
+	for _, s := range round.series {
+		s.At += at.Seconds()
+		m.series = append(m.series, s)
+	}
+}
+
+func nothing() error { return nil }
+
+func runProduce(s *session) error {
+	if err := s.needs(); err != nil {
+		return err
+	}
+	s.noteTubes()
+	c := &s.cfg
+	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
+		return s.rounds("putting", nothing, s.empty, func(limit time.Duration) plan {
+			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
+				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(scriptProduce), counted: opPut, quota: int64(max(c.Jobs, 1)),
+				again: rate == 0, starts: rate > 0, use: s.tube,
+			}}}
+		})
+	})
+	return err
+}
+
+// empty takes all jobs.
+func (s *session) empty() error {
+	if s.cfg.longestDelay() > 0 {
+		t, err := dialText(s.ctx, s.target.Addr)
+		if err != nil {
+			return err
+		}
+		defer t.Close()
+		if err := s.kickAll(t); err != nil {
+			return err
+		}
+	}
+	p := s.drain(0)
+	_, err := s.drive(p, p.name)
+	return err
+}
+
+func runConsume(s *session) error {
+	if err := s.needs(); err != nil {
+		return err
+	}
+	c := &s.cfg
+	if c.longestDelay() > 0 {
+		return errors.New("consume takes what is there, so its jobs cannot have a --delay")
+	}
+	fill := func() error {
+		p := s.fill(max(c.Jobs, 1))
+		_, err := s.drive(p, p.name)
+		return err
+	}
+	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
+		return s.rounds("taking", fill, nothing, func(limit time.Duration) plan {
+			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
+				name: "consumer", n: c.Connections, depth: s.depth(rate), mix: always(scriptDrain), counted: opDelete, quota: -1,
+				again: rate == 0, starts: rate > 0, watch: s.share,
+			}}}
+		})
+	})
+	return err
+}
+
+// share is the tubes that consumer i watches: none is left out, also where
+// there are more tubes than consumers.
+func (s *session) share(i int) []string {
+	tubes := s.window(i)
+	for t := i + s.cfg.Connections; t < s.cfg.Tubes; t += s.cfg.Connections {
+		tubes = append(tubes, s.tube(t))
+	}
+	return tubes
+}

@@ -1,0 +1,93 @@
+package perf
+
+// Loads of several threads: nothing is left to the thread that began it.
+
+import (
+	"testing"
+	"time"
+)
+
+func TestThreads(t *testing.T) {
+	two := &group{n: 2}
+	for _, tt := range []struct {
+		asked, want int
+		groups      []*group
+	}{
+		{3, 3, []*group{{n: 8}}},
+		{3, 2, []*group{two}},
+		{3, 1, []*group{{n: 1}, {n: 1}}}, // a producer and its worker stay together
+		{3, 2, []*group{{n: 1}, two}},
+		{0, 1, []*group{{n: 1}}},
+		{1, 1, []*group{{n: 8}}},
+	} {
+		l := &load{plan: plan{groups: tt.groups}, cfg: &Config{Threads: tt.asked}}
+		if n := l.threads(); n != tt.want {
+			t.Errorf("--threads %d, widest group of %d: %d threads", tt.asked, tt.groups[0].n, n)
+		}
+	}
+}
+
+// driveFor carries out a plan against a fake and returns the load as well.
+func driveFor(t *testing.T, scenario string, change func(*Config), build func(*session) plan) (*load, *measurement) {
+	t.Helper()
+	f := newFake(t, flaws{})
+	s := newTestSession(t, f.addr(), scenario, func(c *Config) {
+		c.WarmUp, c.Duration = 0, 200*time.Millisecond
+		change(c)
+	})
+	l := &load{plan: build(s), cfg: &s.cfg, wire: s.wire}
+	m, err := l.run(t.Context(), s.target, nil)
+	if err != nil || m.silent != "" {
+		t.Fatal(err, m.silent)
+	}
+	return l, m
+}
+
+// Workers of one thread take what producers of another have put. Each producer
+// goes on, and with no more in flight than its depth.
+func TestWorkersOfAnotherThread(t *testing.T) {
+	for _, producers := range []int{1, 4} {
+		l, m := driveFor(t, "fanin", func(c *Config) {
+			c.Producers, c.Workers, c.Tubes, c.Watch, c.Threads = producers, 4, 4, 4, 4
+		}, func(s *session) plan { return s.pairs("", 0) })
+		if len(l.drivers) != 4 || m.rec.jobs < 10 {
+			t.Errorf("%d producers: %d threads did %d jobs", producers, len(l.drivers), m.rec.jobs)
+		}
+		for _, c := range l.starters {
+			if len(c.ring) != 2 {
+				t.Errorf("more than its depth of 1 was in flight on producer %d", c.number)
+			}
+		}
+	}
+}
+
+// A server that compresses what it keeps must not find all jobs alike.
+func TestBodiesDiffer(t *testing.T) {
+	f := newFake(t, flaws{})
+	s := newTestSession(t, f.addr(), "backlog", func(c *Config) {})
+	if _, err := s.drive(s.fill(50), ""); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, j := range f.jobs {
+		seen[string(j.body[headerFrom:])] = true
+	}
+	if len(seen) != 50 {
+		t.Errorf("50 jobs have %d bodies", len(seen))
+	}
+}
+
+// A thread that has no producer has no part in the timetable either.
+func TestTimetableOfFewProducers(t *testing.T) {
+	for _, producers := range []int{1, 3} {
+		l, m := driveFor(t, "handoff", func(c *Config) {
+			c.Producers, c.Workers, c.Tubes, c.Threads = producers, 4, producers, 4
+		}, func(s *session) plan { return s.pairs("", 500) })
+		due := m.rec.hist[handoff].TotalCount() // those that were late count, too
+		if len(l.drivers) != 4 || due < 95 || due > 105 {
+			t.Errorf("%d producers: %d threads had %d jobs due, want about 100", producers, len(l.drivers), due)
+		}
+	}
+}
