@@ -133,22 +133,14 @@ func (d *Directory) job(id uint64, shard int) *job {
 // enter says that a job, which was not there before, is on the calling shard. It
 // comes before any answer that tells of the job.
 func (d *Directory) enter(j *job, shard int) {
-	for {
-		p := d.page(j.id)
-		if p == nil {
-			p = d.makePage(j.id)
-		}
-		i := at(j.id)
-		if p.jobs[i].CompareAndSwap(nil, j) { // so the page stays
-			p.shards[i].Store(uint32(shard + 1))
-			return
-		}
-		if p.jobs[i].Load() != &gone {
+	p, i := d.page(j.id), at(j.id)
+	for p == nil || !p.jobs[i].CompareAndSwap(nil, j) { // once it is there, the page stays
+		if p != nil && p.shard(j.id) >= 0 {
 			panic("two jobs with one id")
 		}
-		d.mu.Lock() // until it is known whether the page goes
-		d.mu.Unlock()
+		p = d.makePage(j.id) // which waits until it is known whether the page goes
 	}
+	p.shards[i].Store(uint32(shard + 1))
 }
 
 // leave says that the job, which is on the calling shard, is no more.
