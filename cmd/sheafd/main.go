@@ -71,6 +71,7 @@ func command(args []string) error {
 
 // run serves until a signal ends it.
 func run(o *options) error {
+	defer runtime.KeepAlive(makeSlack())
 	log := newLogger(o)
 	slog.SetDefault(log)
 	for _, w := range o.warnings {
