@@ -79,7 +79,7 @@ func worker(r *Router, i int) *Client {
 // BenchmarkPutReserveDelete is per job: three commands. A chain of 1 posts each
 // command alone, as a client does that waits for each answer.
 func BenchmarkPutReserveDelete(b *testing.B) {
-	for _, shards := range []int{1, 2} {
+	for _, shards := range []int{1, 2, 4} {
 		for _, chain := range []int{1, 64} {
 			b.Run(fmt.Sprintf("shards=%d/chain=%d", shards, chain), func(b *testing.B) {
 				r := newEngine(b, shards)

@@ -12,6 +12,7 @@ import (
 type Budget struct {
 	max   int64 // bytes; 0 for no cap
 	slack int64
+	_     [48]byte     // every put reads these two, so they are not on a line with used
 	used  atomic.Int64 // as reported; shards write it, and clients for large bodies
 }
 

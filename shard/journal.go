@@ -50,6 +50,9 @@ func (h *held) Release(err error) {
 	heldPool.Put(h)
 }
 
+// empty tells whether nobody waits.
+func (h *held) empty() bool { return len(h.answered) == 0 && len(h.granted) == 0 }
+
 // release tells the clients, and leaves h empty.
 func (h *held) release(err error) {
 	for i, r := range h.changed {
@@ -91,7 +94,7 @@ func (s *Shard) endBatch() {
 		s.segments.last().bytes += binlog.BlockOverhead
 	}
 	switch h := s.held; {
-	case s.log == nil, s.log.Commit(h, s.jobs):
+	case s.log == nil, h.empty() && !s.log.Appended(), s.log.Commit(h, s.jobs):
 		h.release(nil)
 	default:
 		s.held = heldPool.Get().(*held)
@@ -181,7 +184,12 @@ func (s *Shard) meta(m *binlog.Meta, j *job, state binlog.State, at int64) {
 	if state == binlog.Delayed {
 		at += s.wall
 	}
-	*m = binlog.Meta{
+	*m = j.meta(state, at)
+}
+
+// meta returns what the log has of j, which is in that state, until at.
+func (j *job) meta(state binlog.State, at int64) binlog.Meta {
+	return binlog.Meta{
 		ID: j.id, State: state, Pri: j.pri, Delay: j.delay, At: at,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
 	}

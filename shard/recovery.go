@@ -162,12 +162,8 @@ func (r *Recovery) Write(log *binlog.Log) error {
 			return fmt.Errorf("the disk is too full to write all %d jobs of the directory again for this number of shards", len(r.jobs))
 		}
 		n := log.Put(&binlog.Job{
-			Meta: binlog.Meta{
-				ID: j.id, State: [...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state],
-				Pri: j.pri, Delay: j.delay, At: j.at,
-				Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
-			},
-			TTR: j.ttr, Created: j.created, Tube: j.tube.Name, Body: j.body()[:len(j.body())-2],
+			Meta: j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at),
+			TTR:  j.ttr, Created: j.created, Tube: j.tube.Name, Body: j.body()[:len(j.body())-2],
 		})
 		seg := r.segments.last()
 		seg.jobs++
