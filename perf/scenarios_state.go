@@ -28,6 +28,9 @@ func (s *session) beside(without string, lay burden) error {
 	if err != nil {
 		return err
 	}
+	if err := s.fresh(); err != nil {
+		return err
+	}
 	name, undo, err := lay(s)
 	if undo != nil {
 		defer undo()
@@ -40,6 +43,20 @@ func (s *session) beside(without string, lay burden) error {
 		s.figure("throughput left", "%", 100*beside.AnswerRate/alone.AnswerRate, true)
 	}
 	return err
+}
+
+// fresh has the burden be laid on a server that has done nothing yet, if it is
+// one that can be started again: what another had got for the load alone, and
+// has to spare since, would not be counted as the burden's.
+func (s *session) fresh() error {
+	if !s.target.local() || s.ledger != nil {
+		return nil
+	}
+	s.doing("starting the server again")
+	if err := s.target.stop(); err != nil {
+		return err
+	}
+	return s.target.start(s.ctx, s.binlogFlags())
 }
 
 // per adds what each of n things takes of the memory between two readings,
