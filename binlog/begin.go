@@ -158,12 +158,40 @@ func (st *Store) commit() error {
 	}
 	for _, t := range st.streams {
 		for _, n := range t.names {
-			if err := st.remove(n.String()); err != nil {
+			if err := st.retire(n); err != nil {
 				return err
 			}
 		}
 	}
 	return st.putAside(slices.Concat(st.keep, st.beanstalkd))
+}
+
+// damagedDir is the folder for segments with damage that are needed no more.
+const damagedDir = "damaged"
+
+// retire removes a segment that is needed no more. But what is in it may not
+// have been read, so one with damage is put aside, for somebody to look at.
+func (st *Store) retire(n segmentName) error {
+	name := n.String()
+	st.mu.Lock()
+	damaged := st.damaged[name]
+	st.mu.Unlock()
+	if !damaged {
+		return st.remove(name)
+	}
+	dir := filepath.Join(st.cfg.Dir, damagedDir)
+	if err := st.makeDir(dir); err != nil {
+		return err
+	}
+	err := st.fs.Rename(filepath.Join(st.cfg.Dir, name), filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it is what was missing
+	}
+	if err != nil {
+		return err
+	}
+	st.log.Info("binlog: a segment with damage is needed no more and was put aside", "dir", dir, "file", name)
+	return st.fs.SyncDir(dir)
 }
 
 func (st *Store) remove(name string) error {

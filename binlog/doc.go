@@ -52,6 +52,7 @@
 //	manifest                which epoch counts, and of how many streams
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
 //	beanstalkd/             its own files, after their import
+//	damaged/                segments with damage, when they are needed no more
 //
 // Segments are numbered from 1 over all shards, and no number is used again. A
 // new epoch begins when a directory is opened for another number of shards, or

@@ -70,7 +70,7 @@ func (st *Store) list(manifest error) error {
 	var foreign []string
 	for _, e := range entries {
 		switch name := e.Name(); {
-		case name == "lock", name == manifestName, e.IsDir() && (name == keptDir || strings.HasPrefix(name, keptDir+".") || name == "lost+found"):
+		case name == "lock", name == manifestName, e.IsDir() && (name == keptDir || strings.HasPrefix(name, keptDir+".") || name == damagedDir || name == "lost+found"):
 		case name == manifestName+".new":
 			st.leftovers = append(st.leftovers, name)
 		case strings.HasPrefix(name, "segment."):

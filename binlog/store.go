@@ -76,6 +76,7 @@ type Store struct {
 
 	mu      sync.Mutex // Replay may run for several streams at once
 	damages []Damage
+	damaged map[string]bool // files that they are in; under mu
 }
 
 // Open takes hold of a directory, which is made if there is none.
@@ -103,6 +104,10 @@ func (st *Store) wrap(err error) error { return fmt.Errorf("binlog %s: %w", st.c
 func (st *Store) report(d Damage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
+	if st.damaged == nil {
+		st.damaged = make(map[string]bool)
+	}
+	st.damaged[d.File] = true
 	if len(st.damages) < maxDamages {
 		st.damages = append(st.damages, d)
 		st.log.Warn("binlog: damage", "file", filepath.Join(st.cfg.Dir, d.File), "offset", d.Offset, "what", d.What)
