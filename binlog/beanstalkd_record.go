@@ -41,11 +41,17 @@ func (rec *beanstalkdRecord) decode(b []byte) {
 	}
 }
 
+// mostBeanstalkdID is above all ids that beanstalkd can have come to. Those after
+// it are for new jobs.
+const mostBeanstalkdID = 1 << 62
+
 // nonsense says what of a record beanstalkd cannot have written.
 func (rec *beanstalkdRecord) nonsense() string {
 	switch {
 	case rec.id == 0:
 		return "a record without a job id"
+	case rec.id > mostBeanstalkdID:
+		return fmt.Sprintf("a record of job %d, more than a server can have come to", rec.id)
 	case rec.state > beanstalkdDelayed:
 		return fmt.Sprintf("a record of job %d with state %d", rec.id, rec.state)
 	case rec.size < 2 || rec.size > maxBeanstalkdBody:

@@ -172,6 +172,7 @@ func TestBeanstalkdDamage(t *testing.T) {
 		"a name like an option":              {[]recs{{broken(func(r *beanstalkdRec) { r.name = "-a" })}}, `; binlog.1 at offset 4: a record of job 2 in tube "-a"`},
 		"a state":                            {[]recs{{put(1), change(1, 5), put(3)}}, "1; binlog.1 at offset 94: a record of job 1 with state 5"},
 		"no id":                              {[]recs{{put(1), put(0), put(3)}}, "1; binlog.1 at offset 94: a record without a job id"},
+		"an id":                              {[]recs{{put(1), put(1<<62 + 1), put(3)}}, "1; binlog.1 at offset 94: a record of job 4611686018427387905, more than a server can have come to"},
 		"a hole":                             {[]recs{{put(1), zeros, put(3)}}, "1; binlog.1 at offset 94: a record without a job id"},
 		"no time":                            {[]recs{{broken(func(r *beanstalkdRec) { r.created = -1 })}}, "; binlog.1 at offset 4: a record of job 2 with times -1 and 0"},
 		"no time to be ready":                {[]recs{{broken(func(r *beanstalkdRec) { r.state = 4 })}}, "; binlog.1 at offset 4: a record of job 2 with times 1000000000000000000 and 0"},

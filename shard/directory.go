@@ -2,17 +2,21 @@ package shard
 
 import (
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // Directory gives out ids and says where jobs are: which shard they are on, to
-// anyone, and to that shard, the job. Looking up takes three loads and no lock.
+// anyone, and to that shard, the job. Looking up takes a few loads and no lock.
 // All shards of an engine share one.
 //
 // Ids are dense, so it is a table in pages, twelve bytes an id:
 //
 //	roots ──▶ root of 8192 pages ──▶ page of 512 ids
+//
+// Only roots that have pages are listed: there may be old jobs, and the ids that
+// are read back from a damaged binlog may be any.
 //
 // A page goes when the last of its jobs has gone and all of its ids have been
 // given out; so an old job that stays keeps one page of 6 KiB and its root.
@@ -24,8 +28,8 @@ type Directory struct {
 	ids atomic.Uint64
 	_   [56]byte
 
-	// roots is replaced by a longer copy when it is to grow, under mu.
-	roots atomic.Pointer[[]atomic.Pointer[root]]
+	// roots is in order. It is replaced by a changed copy, under mu.
+	roots atomic.Pointer[[]numbered]
 	mu    sync.Mutex // makes roots and pages; a shard takes it once in 512 ids at most
 	// newest is the number of the last page that was made so far; written under
 	// mu. It has ids to give out, or had when it was looked at last: so it stays
@@ -39,6 +43,12 @@ const (
 	pageSize = 1 << pageBits
 	rootSize = 1 << rootBits
 )
+
+// numbered is a root, and how many come before it in the table.
+type numbered struct {
+	n    uint64
+	root *root
+}
 
 type root struct {
 	pages [rootSize]atomic.Pointer[page]
@@ -70,10 +80,12 @@ var gone job
 // shard returns the shard that the job is on, -1 if there is no such job.
 func (p *page) shard(id uint64) int { return int(p.shards[at(id)].Load()) - 1 }
 
-// empty tells whether there is no job from place i to place end.
+// empty tells whether there is no job from place i to place end. That somebody
+// is about to take out the page does not count: that may fail for a job that is
+// not there any more now.
 func (p *page) empty(i, end uint64) bool {
 	for ; i < end; i++ {
-		if p.jobs[i].Load() != nil {
+		if j := p.jobs[i].Load(); j != nil && j != &gone {
 			return false
 		}
 	}
@@ -96,7 +108,7 @@ func (p *page) takeOut() bool {
 // NewDirectory returns one without jobs, of which 1 is the first id.
 func NewDirectory() *Directory {
 	d := &Directory{}
-	d.roots.Store(new([]atomic.Pointer[root]))
+	d.roots.Store(new([]numbered))
 	return d
 }
 
@@ -133,14 +145,23 @@ func (d *Directory) job(id uint64, shard int) *job {
 // enter says that a job, which was not there before, is on the calling shard. It
 // comes before any answer that tells of the job.
 func (d *Directory) enter(j *job, shard int) {
+	if !d.tryEnter(j, shard) {
+		panic("two jobs with one id")
+	}
+}
+
+// tryEnter is enter for a job that may not be the only one with its id. It
+// reports false if there is another, on any shard.
+func (d *Directory) tryEnter(j *job, shard int) bool {
 	p, i := d.page(j.id), at(j.id)
 	for p == nil || !p.jobs[i].CompareAndSwap(nil, j) { // once it is there, the page stays
 		if p != nil && p.shard(j.id) >= 0 {
-			panic("two jobs with one id")
+			return false
 		}
 		p = d.makePage(j.id) // which waits until it is known whether the page goes
 	}
 	p.shards[i].Store(uint32(shard + 1))
+	return true
 }
 
 // leave says that the job, which is on the calling shard, is no more.
@@ -172,14 +193,9 @@ func (d *Directory) all(shard int) iter.Seq[*job] {
 
 func (d *Directory) pages() iter.Seq[*page] {
 	return func(yield func(*page) bool) {
-		roots := *d.roots.Load()
-		for i := range roots {
-			r := roots[i].Load()
-			if r == nil {
-				continue
-			}
-			for k := range r.pages {
-				if p := r.pages[k].Load(); p != nil && !yield(p) {
+		for _, r := range *d.roots.Load() {
+			for k := range r.root.pages {
+				if p := r.root.pages[k].Load(); p != nil && !yield(p) {
 					return
 				}
 			}
@@ -207,10 +223,27 @@ func (d *Directory) page(id uint64) *page {
 // root returns the root of page n, nil if there is none.
 func (d *Directory) root(n uint64) *root {
 	roots := *d.roots.Load()
-	if i := n >> rootBits; i < uint64(len(roots)) {
-		return roots[i].Load()
+	if i := len(roots) - 1; i >= 0 && roots[i].n == n>>rootBits { // as for most jobs
+		return roots[i].root
+	}
+	if i := rootIndex(roots, n); i < len(roots) && roots[i].n == n>>rootBits {
+		return roots[i].root
 	}
 	return nil
+}
+
+// rootIndex returns where in the list the root of page n is, or belongs.
+func rootIndex(roots []numbered, n uint64) int {
+	n >>= rootBits
+	i, end := 0, len(roots)
+	for i < end {
+		if m := (i + end) / 2; roots[m].n < n {
+			i = m + 1
+		} else {
+			end = m
+		}
+	}
+	return i
 }
 
 // makePage returns the page of id, made if need be. It may be taken out before
@@ -219,20 +252,13 @@ func (d *Directory) makePage(id uint64) *page {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := id >> pageBits
-	i := n >> rootBits
-	roots := *d.roots.Load()
-	if i >= uint64(len(roots)) {
-		grown := make([]atomic.Pointer[root], max(i+1, 2*uint64(len(roots))))
-		for j := range roots {
-			grown[j].Store(roots[j].Load())
-		}
-		d.roots.Store(&grown)
-		roots = grown
-	}
-	r := roots[i].Load()
+	r := d.root(n)
 	if r == nil {
 		r = new(root)
-		roots[i].Store(r)
+		roots := *d.roots.Load()
+		// A copy: others look things up in the old one.
+		roots = slices.Insert(slices.Clone(roots), rootIndex(roots, n), numbered{n >> rootBits, r})
+		d.roots.Store(&roots)
 	}
 	p := r.pages[n%rootSize].Load()
 	if p == nil {
@@ -259,6 +285,9 @@ func (d *Directory) dropPage(n uint64) {
 	}
 	slot.Store(nil)
 	if r.live--; r.live == 0 {
-		(*d.roots.Load())[n>>rootBits].Store(nil)
+		roots := slices.Clone(*d.roots.Load())
+		i := rootIndex(roots, n)
+		roots = slices.Delete(roots, i, i+1)
+		d.roots.Store(&roots)
 	}
 }

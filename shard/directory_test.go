@@ -16,20 +16,20 @@ func (d *Directory) countPages() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := 0
-	roots := *d.roots.Load()
-	for i := range roots {
-		if r := roots[i].Load(); r != nil {
-			live := 0
-			for j := range r.pages {
-				if r.pages[j].Load() != nil {
-					live++
-				}
+	for i, r := range *d.roots.Load() {
+		live := 0
+		for j := range r.root.pages {
+			if r.root.pages[j].Load() != nil {
+				live++
 			}
-			if live != r.live || live == 0 {
-				panic("a root miscounts its pages")
-			}
-			n += live
 		}
+		if live != r.root.live || live == 0 {
+			panic("a root miscounts its pages")
+		}
+		if i > 0 && r.n <= (*d.roots.Load())[i-1].n {
+			panic("the roots are not in order")
+		}
+		n += live
 	}
 	return n
 }
@@ -312,6 +312,89 @@ func TestDirectoryLastAndNext(t *testing.T) {
 	}
 	done.Wait()
 	d.leave(id(rounds))
+	if n := d.countPages(); n != 1 {
+		t.Errorf("%d pages for one job", n)
+	}
+}
+
+// TestDirectorySpread: ids that are far apart, up to the highest there is, cost
+// a page and a root each, and nothing when they are gone. They are what is read
+// back from a damaged binlog.
+func TestDirectorySpread(t *testing.T) {
+	d := NewDirectory()
+	rng := rand.New(rand.NewPCG(1, 0))
+	ids := []uint64{1, pageSize * rootSize, pageSize*rootSize - 1, 1 << 45, 1<<63 - 1, 1 << 63, 1<<64 - 2}
+	for range 100 {
+		ids = append(ids, rng.Uint64()>>rng.IntN(64)|1<<20)
+	}
+	rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	d.Skip(1<<64 - 2)
+	shards := make(map[uint64]int)
+	for i, id := range ids {
+		_, there := shards[id]
+		if d.tryEnter(&job{id: id}, i) == there {
+			t.Fatalf("job %d entered: %v, but was there: %v", id, !there, there)
+		}
+		if !there {
+			shards[id] = i
+		}
+	}
+	rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	for _, gone := range ids {
+		for id, want := range shards {
+			if got := d.Lookup(id); got != want {
+				t.Fatalf("job %d on shard %d, want %d", id, got, want)
+			}
+		}
+		if _, there := shards[gone]; there {
+			d.leave(gone)
+			delete(shards, gone)
+		}
+		if got := d.Lookup(gone); got != -1 {
+			t.Fatalf("job %d, which is gone, on shard %d", gone, got)
+		}
+		d.countPages() // looks after the order of the roots
+	}
+	if n := d.countPages(); n > 1 {
+		t.Errorf("%d pages of nothing", n)
+	}
+}
+
+// TestDirectoryLastAndNewest: the last job of the newest page leaves while the
+// next page is made: one of both takes the old one out.
+func TestDirectoryLastAndNewest(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
+	d := NewDirectory()
+	rounds := uint64(20_000)
+	if testing.Short() {
+		rounds = 4000
+	}
+	// The job is at the end of its page, so that who tries to take that out has
+	// done most of it when it is found.
+	id := func(i uint64) uint64 { return (i+1)*pageSize - 1 }
+	d.enter(&job{id: id(0)}, 5)
+	var round, finished atomic.Uint64
+	var done sync.WaitGroup
+	for g := range 2 {
+		done.Go(func() {
+			for i := range rounds {
+				for spins := 0; round.Load() < i; spins++ {
+					if spins > 100 {
+						runtime.Gosched()
+					}
+				}
+				if g == 0 {
+					d.leave(id(i))
+				} else {
+					d.enter(&job{id: id(i + 1)}, 5)
+				}
+				if finished.Add(1)%2 == 0 {
+					round.Store(i + 1)
+				}
+			}
+		})
+	}
+	done.Wait()
 	if n := d.countPages(); n != 1 {
 		t.Errorf("%d pages for one job", n)
 	}

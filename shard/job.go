@@ -55,7 +55,7 @@ func (j *job) setBody(b []byte) { j.bytes, j.size = unsafe.SliceData(b), uint32(
 
 // jobOverhead is what a job costs beside its body: itself, its place in a heap
 // and in the directory.
-const jobOverhead = int64(unsafe.Sizeof(job{})) + 24 + 11
+const jobOverhead = int64(unsafe.Sizeof(job{})) + 24 + 12
 
 // footprint is what a job with that body counts for in the memory budget, in
 // bytes.

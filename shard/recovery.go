@@ -188,8 +188,9 @@ func (s *Shard) begin() {
 	if r := s.cfg.Recovery; r != nil {
 		s.adopt(r)
 		s.cfg.Recovery = nil
+	} else {
+		s.segments.add(s.log.Segment())
 	}
-	s.segments.add(s.log.Segment())
 	for i := range s.segments[:len(s.segments)-1] {
 		s.sealed += s.segments[i].bytes
 	}
@@ -201,34 +202,80 @@ func (s *Shard) begin() {
 
 func (s *Shard) adopt(r *Recovery) {
 	s.jobs, s.segments, s.burials = len(r.jobs), r.segments, r.burials
-	var graves []*job
+	var graves, twins []*job
 	for j := r.list.head; j != nil; j = r.list.head {
 		r.list.remove(j)
-		t := j.tube
-		if t.jobs == 0 {
-			s.addTube(t)
+		if !s.cfg.Directory.tryEnter(j, s.cfg.Index) {
+			twins = append(twins, j)
+			continue
 		}
-		t.jobs++
-		j.created -= s.wall
-		s.cfg.Directory.enter(j, s.cfg.Index)
-		s.memory.charge(footprint(j.body()))
-		s.live += weight(j)
-		switch at := j.at - s.wall; {
-		case j.state == buried:
+		if j.state == buried {
 			graves = append(graves, j)
-		case j.state == delayed && at > s.now:
-			j.at = at
-			s.deadlines++
-			t.delayed.push(key{uint64(at), s.deadlines}, j)
-			s.delayed++
-			s.schedule(&t.due, at)
-		default:
-			s.makeReady(j)
 		}
+		s.restore(j)
+	}
+	s.segments.add(s.log.Segment())
+	for _, j := range twins {
+		if !s.rename(j) {
+			continue
+		}
+		if j.state == buried {
+			graves = append(graves, j)
+		}
+		s.restore(j)
 	}
 	slices.SortFunc(graves, func(a, b *job) int { return cmp.Compare(a.at, b.at) })
 	for _, j := range graves {
 		j.tube.buried.append(j)
 		s.buried++
 	}
+}
+
+// restore puts j where it was, if that is not the graveyard.
+func (s *Shard) restore(j *job) {
+	t := j.tube
+	if t.jobs == 0 {
+		s.addTube(t)
+	}
+	t.jobs++
+	j.created -= s.wall
+	s.memory.charge(footprint(j.body()))
+	s.live += weight(j)
+	switch at := j.at - s.wall; {
+	case j.state == buried:
+	case j.state == delayed && at > s.now:
+		j.at = at
+		s.deadlines++
+		t.delayed.push(key{uint64(at), s.deadlines}, j)
+		s.delayed++
+		s.schedule(&t.due, at)
+	default:
+		s.makeReady(j)
+	}
+}
+
+// rename gives j, which is not entered because another shard has a job with its
+// id, a new one. That comes of damage that is undone: jobs could not be read at
+// an earlier start, their ids were given out again, and now they can be read. It
+// reports false if the disk is too full: then j is not served.
+func (s *Shard) rename(j *job) bool {
+	s.segments.of(j.file).jobs--
+	if !s.log.FitsPut(binlog.MostPut(len(j.tube.Name), len(j.body()))) {
+		s.jobs--
+		return false
+	}
+	old := j.id
+	j.id = s.cfg.Directory.NextID()
+	s.cfg.Directory.enter(j, s.cfg.Index)
+	// Its state is that of the log still, and so is its time.
+	r := &s.record
+	r.Meta = j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at)
+	r.TTR, r.Created, r.Tube, r.Body = j.ttr, j.created, j.tube.Name, j.body()[:len(j.body())-2]
+	s.appended(s.log.Put(r))
+	r.Body = nil
+	s.appended(s.log.Delete(old))
+	last := s.segments.last()
+	j.file = uint32(last.index)
+	last.jobs++
+	return true
 }

@@ -10,9 +10,10 @@ const slack = 32 << 20
 // are empty that is a few megabytes, which pipelined puts fill 30 times a second.
 // So there is something in use that takes no memory, since it is never touched.
 //
-// What is returned has to be kept. Whoever sets GOGC has said what is wanted.
+// What is returned has to be kept. Whoever sets GOGC, or GOMEMLIMIT, for which
+// it would count, has said what is wanted.
 func makeSlack() []byte {
-	if os.Getenv("GOGC") != "" {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil
 	}
 	return make([]byte, slack)
