@@ -84,9 +84,6 @@ func (s *Shard) check() error {
 			clients[w.client] = true
 			n++
 		}
-		if n != t.waiting {
-			fail("tube %s counts %d waiting for %d", name, t.waiting, n)
-		}
 		if n > 0 && t.ready.len() > 0 && !t.paused() {
 			fail("clients wait in %s though a job is ready", name)
 		}
@@ -165,8 +162,8 @@ func (s *Shard) check() error {
 	if got != sum {
 		fail("sums are %+v for %+v", got, sum)
 	}
-	if queued != s.queued || waiting != s.waiting {
-		fail("%d queued, %d waiting are counted for %d, %d", s.queued, s.waiting, queued, waiting)
+	if queued != s.queued || waiting != len(s.waits) {
+		fail("%d queued, %d waiting are counted for %d, %d", s.queued, len(s.waits), queued, waiting)
 	}
 
 	for i, d := range s.dues {

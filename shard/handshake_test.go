@@ -176,7 +176,14 @@ func TestHandshake(t *testing.T) {
 		if g := h.ann.granted(); g.Status != OK || g.ID != 1 || g.Shard != 1 {
 			t.Errorf("granted %+v", g)
 		}
-		// The first shard has not heard yet; its job is for the next.
+		// The first shard has not heard yet. It counts her no more all the same, and
+		// its job is for the next.
+		if st := h.rig.gather(); st.Waiting != 1 {
+			t.Errorf("one client waits, but %d are counted", st.Waiting)
+		}
+		if st := h.bob.do(0, Request{Op: StatsTube, Name: "a0"}).TubeStats; st.Waiting != 1 {
+			t.Errorf("one client waits in the tube, but %d are counted", st.Waiting)
+		}
 		h.put("a0", 3, 0)
 		if g := eve.granted(); g.Status != OK || g.ID != 2 {
 			t.Errorf("granted %+v", g)

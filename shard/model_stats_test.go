@@ -42,11 +42,22 @@ func urgent(jobs []*modelJob) (n int) {
 	return n
 }
 
+// waits tells whether nobody has ended what that shard knows of a client's wait.
+func (m *model) waits(c, shard int) bool {
+	p := m.claim(c, shard)
+	return p == waiting || p == probing || p == dirty
+}
+
 func (m *model) tubeStats(t *modelTube) *TubeStats {
 	st := &TubeStats{
 		Name: t.name, Urgent: urgent(m.in(t.name, ready)), Ready: len(m.in(t.name, ready)),
 		Reserved: len(m.in(t.name, reserved)), Delayed: len(m.in(t.name, delayed)), Buried: len(m.in(t.name, buried)),
-		Total: t.total, Waiting: len(m.queue(t)), Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseFor,
+		Total: t.total, Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseFor,
+	}
+	for _, c := range m.queue(t) {
+		if m.waits(c, t.shard) {
+			st.Waiting++
+		}
 	}
 	for _, c := range m.clients {
 		if slices.Contains(c.using, t.name) {
@@ -79,10 +90,10 @@ func (m *model) stats(shard int) *Stats {
 		st.Reserved += one.Reserved
 		st.Delayed += one.Delayed
 		st.Buried += one.Buried
-		st.Queued += one.Waiting
+		st.Queued += len(m.queue(t))
 	}
-	for _, c := range m.clients {
-		if c.sides[shard].counted {
+	for i, c := range m.clients {
+		if c.sides[shard].counted && m.waits(i, shard) {
 			st.Waiting++
 		}
 		if c.sides[shard].observing {

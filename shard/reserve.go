@@ -50,7 +50,6 @@ func (s *Shard) enqueue(c *Client, r *Request) {
 	c.timeoutAt, c.soonAt = 0, 0
 	for _, w := range c.watches {
 		w.tube.waiters.append(w)
-		w.tube.waiting++
 	}
 	s.queued += len(c.watches)
 	if at := c.soon(0); at != 0 {
@@ -61,8 +60,8 @@ func (s *Shard) enqueue(c *Client, r *Request) {
 // countWaiting has this shard, of all that c is queued on, count it as waiting
 // and end its wait in time.
 func (s *Shard) countWaiting(c *Client, r *Request) {
-	c.counted = true
-	s.waiting++
+	c.counted, c.countedAt = true, len(s.waits)
+	s.waits = append(s.waits, c)
 	if r.Timeout > 0 {
 		c.timeoutAt = s.now + r.Timeout
 	}
@@ -78,12 +77,15 @@ func (s *Shard) leave(c *Client) {
 		c.queued = false
 		for _, w := range c.watches {
 			w.tube.waiters.remove(w)
-			w.tube.waiting--
 		}
 		s.queued -= len(c.watches)
 		if c.counted {
 			c.counted = false
-			s.waiting--
+			last := len(s.waits) - 1
+			s.waits[c.countedAt] = s.waits[last]
+			s.waits[c.countedAt].countedAt = c.countedAt
+			s.waits[last] = nil
+			s.waits = s.waits[:last]
 		}
 	}
 	if c.observing {

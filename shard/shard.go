@@ -69,11 +69,13 @@ type Shard struct {
 	urgent, ready, reserved, delayed, buried int
 	total, timeouts                          uint64
 
-	ending  bool // after EndWaits
-	ended   bool // after stop; the mailbox is not parked any more
-	waiting int  // clients that wait and have this shard count them
-	queued  int  // watches in the queues of tubes
-	served  [NumOps]uint64
+	ending bool // after EndWaits
+	ended  bool // after stop; the mailbox is not parked any more
+	// waits are the clients that wait and have this shard count them. Some may
+	// have been answered by another shard since.
+	waits  []*Client
+	queued int // watches in the queues of tubes
+	served [NumOps]uint64
 }
 
 // New starts a shard. Stop ends it.

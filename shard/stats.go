@@ -56,19 +56,38 @@ func (a *Stats) Add(b *Stats) {
 	a.Observers += b.Observers
 }
 
+// waits tells whether the client's wait has not been ended, by any shard: those
+// that it has left still have it in their queues until it tells them so, and what
+// is answered to others before that must not count it.
+func (c *Client) waits() bool {
+	return c.waiter.is(c.seq, waiting) || c.waiter.is(c.seq, probing) || c.waiter.is(c.seq, dirty)
+}
+
 func (s *Shard) stats() *Stats {
+	waiting := 0
+	for _, c := range s.waits {
+		if c.waits() {
+			waiting++
+		}
+	}
 	return &Stats{
 		Urgent: s.urgent, Ready: s.ready, Reserved: s.reserved, Delayed: s.delayed, Buried: s.buried,
-		Waiting: s.waiting, Total: s.total, Timeouts: s.timeouts, Tubes: len(s.tubes),
+		Waiting: waiting, Total: s.total, Timeouts: s.timeouts, Tubes: len(s.tubes),
 		Served: s.served, Memory: s.memory.total, Queued: s.queued, Observers: len(s.observers),
 	}
 }
 
 func (s *Shard) tubeStats(t *Tube) *TubeStats {
+	waiting := 0
+	for w := t.waiters.head; w != nil; w = w.next {
+		if w.client.waits() {
+			waiting++
+		}
+	}
 	st := &TubeStats{
 		Name: t.Name, Urgent: t.urgent, Ready: t.ready.len(), Reserved: t.reserved,
 		Delayed: t.delayed.len(), Buried: t.buried.n, Total: t.total,
-		Using: t.using, Watching: t.watching, Waiting: t.waiting,
+		Using: t.using, Watching: t.watching, Waiting: waiting,
 		Deletes: t.deletes, Pauses: t.pauses, Pause: t.pauseFor,
 	}
 	if t.paused() {

@@ -23,7 +23,7 @@ type Tube struct {
 	jobs     int    // in any state
 	total    uint64 // jobs ever put
 
-	using, watching, waiting int // clients
+	using, watching int // clients
 
 	deletes, pauses uint64 // commands
 }
