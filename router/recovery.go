@@ -84,6 +84,9 @@ func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []foun
 		if err != nil {
 			return err
 		}
+		if cfg.Log != nil {
+			cfg.Log.Info("binlog: all jobs are written again, each for its shard", "dir", cfg.Dir, "shards", len(all))
+		}
 	}
 	return store.Commit()
 }
