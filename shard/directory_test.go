@@ -268,6 +268,30 @@ func TestDirectoryGaps(t *testing.T) {
 	}
 }
 
+// inStep has two goroutines do something at the same time, round after round,
+// and one of them look after each.
+func inStep(rounds uint64, one, other, look func(round uint64)) {
+	var round, finished atomic.Uint64 // round is what both may do now
+	var done sync.WaitGroup
+	for _, do := range []func(uint64){one, other} {
+		done.Go(func() {
+			for i := range rounds {
+				for spins := 0; round.Load() < i; spins++ {
+					if spins > 100 {
+						runtime.Gosched()
+					}
+				}
+				do(i)
+				if finished.Add(1)%2 == 0 {
+					look(i)
+					round.Store(i + 1)
+				}
+			}
+		})
+	}
+	done.Wait()
+}
+
 // TestDirectoryLastAndNext: the last job of a full page leaves while another,
 // whose id was taken long before, enters: the page goes, but not with it.
 func TestDirectoryLastAndNext(t *testing.T) {
@@ -278,39 +302,18 @@ func TestDirectoryLastAndNext(t *testing.T) {
 	if testing.Short() {
 		rounds = 1000
 	}
-	// round is what both goroutines may do now; each says when it has.
-	var round atomic.Uint64
-	var done sync.WaitGroup
-	var finished atomic.Uint64
 	id := func(i uint64) uint64 { return pageSize + i%pageSize }
 	d.enter(&job{id: id(0)}, 5)
-	for g := range uint64(2) {
-		done.Go(func() {
-			for i := range rounds {
-				for spins := 0; round.Load() < i; spins++ {
-					if spins > 100 {
-						runtime.Gosched()
-					}
-				}
-				if g == 0 {
-					d.leave(id(i))
-				} else {
-					d.enter(&job{id: id(i + 1)}, 5)
-					if got := d.Lookup(id(i + 1)); got != 5 {
-						t.Errorf("round %d: the job is on shard %d", i, got)
-						return
-					}
-				}
-				if finished.Add(1)%2 == 0 {
-					if d.Lookup(id(i)) != -1 || d.Lookup(id(i+1)) != 5 {
-						t.Errorf("round %d: jobs on shards %d and %d", i, d.Lookup(id(i)), d.Lookup(id(i+1)))
-					}
-					round.Store(i + 1)
-				}
-			}
-		})
-	}
-	done.Wait()
+	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) {
+		d.enter(&job{id: id(i + 1)}, 5)
+		if got := d.Lookup(id(i + 1)); got != 5 {
+			t.Errorf("round %d: the job is on shard %d", i, got)
+		}
+	}, func(i uint64) {
+		if d.Lookup(id(i)) != -1 || d.Lookup(id(i+1)) != 5 {
+			t.Errorf("round %d: jobs on shards %d and %d", i, d.Lookup(id(i)), d.Lookup(id(i+1)))
+		}
+	})
 	d.leave(id(rounds))
 	if n := d.countPages(); n != 1 {
 		t.Errorf("%d pages for one job", n)
@@ -373,28 +376,7 @@ func TestDirectoryLastAndNewest(t *testing.T) {
 	// done most of it when it is found.
 	id := func(i uint64) uint64 { return (i+1)*pageSize - 1 }
 	d.enter(&job{id: id(0)}, 5)
-	var round, finished atomic.Uint64
-	var done sync.WaitGroup
-	for g := range 2 {
-		done.Go(func() {
-			for i := range rounds {
-				for spins := 0; round.Load() < i; spins++ {
-					if spins > 100 {
-						runtime.Gosched()
-					}
-				}
-				if g == 0 {
-					d.leave(id(i))
-				} else {
-					d.enter(&job{id: id(i + 1)}, 5)
-				}
-				if finished.Add(1)%2 == 0 {
-					round.Store(i + 1)
-				}
-			}
-		})
-	}
-	done.Wait()
+	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) { d.enter(&job{id: id(i + 1)}, 5) }, func(uint64) {})
 	if n := d.countPages(); n != 1 {
 		t.Errorf("%d pages for one job", n)
 	}
