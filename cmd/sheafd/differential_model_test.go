@@ -142,6 +142,16 @@ func (m *diffModel) phases(r diffRequest) []diffSpan {
 	return nil
 }
 
+// ticks says whether a second that the answer to q shows may have gone over to
+// the next while q was served, somewhere in at. A command that is sent keeps
+// away from that (see wakeful); one that was sent behind a reserve which has
+// waited is served when the wait ends, and that may be at a deadline.
+func (m *diffModel) ticks(q diffRequest, at diffSpan) bool {
+	return slices.ContainsFunc(m.phases(q), func(s diffSpan) bool {
+		return s.phase(at.lo).near(at.lo, at.hi, diffGuard)
+	})
+}
+
 func (m *diffModel) remove(id uint64) {
 	if m.byID[id] == nil {
 		return
