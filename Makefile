@@ -15,6 +15,17 @@ LDFLAGS := -X main.version=$(VERSION)
 # make perf PERF='cycle handoff' PERFFLAGS='--rounds 3 --html report.html'
 PERF      ?= cycle-8x64 cycle-64x1 cycle-1x1 cycle-16k handoff fanin manytubes-100k idle backlog-1m backlog-10m
 PERFFLAGS ?=
+# The servers. Gearman's scenarios have others, so they are compared in a run of
+# their own: make perf PERF=gearman
+ifneq ($(filter gearman%,$(PERF)),)
+PERFWITH := gearmand
+PERFSERVERS = --server 'sheafd=./bin/sheafd -l 127.0.0.1 -p {port2} --gearman 127.0.0.1:{port}' \
+	--server 'gearmand=gearmand -L 127.0.0.1 -p {port} -l stderr -P {dir}/pid'
+else
+PERFWITH := beanstalkd
+PERFSERVERS = --server 'sheafd=./bin/sheafd -l 127.0.0.1 -p {port}' \
+	--server 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}'
+endif
 
 .PHONY: run build install test test-crash can-race bench perf fuzz lint clean
 
@@ -23,7 +34,7 @@ run: build ## build and serve on port 11300
 
 build: ## build bin/sheafd and bin/sheafperf
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sheafd ./cmd/sheafd
-	$(GO) build -trimpath -o bin/sheafperf ./cmd/sheafperf
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/sheafperf ./cmd/sheafperf
 
 install: build ## install the server and its systemd units
 	install -D -m 755 bin/sheafd $(DESTDIR)$(PREFIX)/bin/sheafd
@@ -55,11 +66,10 @@ bench: ## run all benchmarks
 
 # Standard output is the report alone. Ten million waiting jobs take about 4 GiB
 # of memory, and all of it about half an hour.
-perf: ## compare sheafd with beanstalkd, as Markdown on standard output
-	@command -v beanstalkd >/dev/null || { echo "make perf: beanstalkd is not in PATH; install it to compare with" >&2; exit 1; }
+perf: ## compare sheafd with beanstalkd or gearmand, as Markdown on standard output
+	@command -v $(PERFWITH) >/dev/null || { echo "make perf: $(PERFWITH) is not in PATH; install it to compare with" >&2; exit 1; }
 	@$(MAKE) -s build >&2
-	@./bin/sheafperf compare --markdown --server 'sheafd=./bin/sheafd -l 127.0.0.1 -p {port}' \
-		--server 'beanstalkd=beanstalkd -l 127.0.0.1 -p {port}' $(PERFFLAGS) $(PERF)
+	@./bin/sheafperf compare --markdown $(PERFSERVERS) $(PERFFLAGS) $(PERF)
 
 # A target at a time, since that is all that go test -fuzz does. Minimising is
 # bounded by runs: by time, its default, it stalls on slow targets.

@@ -28,36 +28,29 @@ type Choice struct {
 // Run runs all scenarios, each on all servers in turn and that Rounds times: A
 // B A B. On a machine that others use as well, what is next to each other in
 // time is alike, so ratios of neighbours say more than those of sums. A run
-// that fails is told in its result and in the error, and the others go on. When
-// ctx ends, what was measured until then is reported.
+// that fails is told in its result and, once for all rounds, in the error; the
+// others go on, unless it is ErrNoServer. When ctx ends, what was measured until
+// then is reported.
 func (b *Bench) Run(ctx context.Context) (*Report, error) {
-	r := &Report{Began: time.Now(), Machine: ThisMachine(), Command: b.Command, Rounds: b.Rounds, Baseline: b.Baseline}
+	r := &Report{Began: time.Now(), Machine: ThisMachine(), Command: b.Command, Rounds: b.Rounds, Baseline: b.Baseline, Entries: []Entry{}}
 	if r.Baseline == "" && len(b.Targets) > 1 {
 		r.Baseline = b.Targets[len(b.Targets)-1].Name
 	}
 	var failures []error
 	for _, choice := range b.Loads {
-		e := Entry{Scenario: choice.Name, About: choice.About, Config: choice.Config}
-		for round := 1; round <= b.Rounds && ctx.Err() == nil; round++ {
-			for _, t := range b.Targets {
-				if ctx.Err() != nil {
-					break
-				}
-				show := b.Progress.showing(choice.Name, t.Name, round, b.Rounds)
-				res, err := runSession(ctx, choice.Scenario, choice.Config, t, nil, show)
-				b.Progress.Clear()
-				res.Server, res.Round = t.Name, round
-				if err != nil {
-					res.Error = err.Error()
-					failures = append(failures, fmt.Errorf("%s on %s: %w", choice.Name, t.Name, err))
-				}
-				if len(res.Loads)+len(res.Figures) > 0 || err != nil {
-					e.Results = append(e.Results, res)
-				}
-			}
-		}
+		e, gone := b.rounds(ctx, choice)
 		if len(e.Results) > 0 {
 			r.Entries = append(r.Entries, e)
+		}
+		for _, t := range b.Targets {
+			if how, why := e.failure(t.Name); how != "" {
+				failures = append(failures, fmt.Errorf("%s on %s %s: %s", e.Scenario, t.Name, how, why))
+			}
+		}
+		if gone != nil {
+			r.Error = gone.Error()
+			failures = append(failures, gone)
+			break
 		}
 	}
 	for _, t := range b.Targets { // now that their versions are known
@@ -69,4 +62,31 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	}
 	r.Interrupted = ctx.Err() != nil
 	return r, errors.Join(failures...)
+}
+
+// rounds runs a scenario. The error is ErrNoServer: whatever else is to be run
+// would fail alike.
+func (b *Bench) rounds(ctx context.Context, choice Choice) (Entry, error) {
+	e := Entry{Scenario: choice.Name, About: choice.About, Config: choice.Config}
+	for round := 1; round <= b.Rounds; round++ {
+		for _, t := range b.Targets {
+			if ctx.Err() != nil {
+				return e, nil
+			}
+			show := b.Progress.showing(choice.Name, t.Name, round, b.Rounds)
+			res, err := runSession(ctx, choice.Scenario, choice.Config, t, nil, show)
+			b.Progress.Clear()
+			if errors.Is(err, ErrNoServer) {
+				return e, err
+			}
+			res.Server, res.Round = t.Name, round
+			if err != nil {
+				res.Error = err.Error()
+			}
+			if len(res.Loads)+len(res.Figures) > 0 || err != nil {
+				e.Results = append(e.Results, res)
+			}
+		}
+	}
+	return e, nil
 }

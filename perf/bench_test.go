@@ -16,18 +16,22 @@ import (
 // A replier answers put, reserve and delete with lines that are always the
 // same, as fast as this process can: what it costs is a scan for the ends of
 // lines, a read and a write. It is no queue.
-type replier struct {
-	l    net.Listener
-	body []byte
-}
+type replier struct{ l net.Listener }
 
 func newReplier(tb testing.TB, size int) *replier {
+	tb.Helper()
+	body := bytes.Repeat([]byte("x"), size)
+	return startReplier(tb, func(c net.Conn) { serveLines(c, body) })
+}
+
+// startReplier has each connection served, and closed behind that.
+func startReplier(tb testing.TB, serve func(net.Conn)) *replier {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &replier{l: l, body: bytes.Repeat([]byte("x"), size)}
+	r := &replier{l: l}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -36,16 +40,18 @@ func newReplier(tb testing.TB, size int) *replier {
 			if err != nil {
 				return
 			}
-			go r.serve(c)
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
 		}
 	}()
 	tb.Cleanup(func() { l.Close(); <-done })
 	return r
 }
 
-func (r *replier) serve(c net.Conn) {
-	defer c.Close()
-	reserved := []byte("RESERVED 1 " + strconv.Itoa(len(r.body)) + "\r\n" + string(r.body) + "\r\n")
+func serveLines(c net.Conn, body []byte) {
+	reserved := []byte("RESERVED 1 " + strconv.Itoa(len(body)) + "\r\n" + string(body) + "\r\n")
 	in, out := make([]byte, 0, 1<<20), make([]byte, 0, 1<<20)
 	for {
 		n, err := c.Read(in[len(in):cap(in)])
@@ -129,16 +135,21 @@ func BenchmarkClient(b *testing.B) {
 			p := s.cycle("", 0, always(scriptCycle))
 			p.groups[0].quota = int64(b.N+2) / 3
 			p.duration = 0
-			m, err := s.drive(p, "")
-			if err != nil {
-				b.Fatal(err)
-			}
-			perOp := float64(m.clientCPU) / float64(m.rec.answers)
-			b.ReportMetric(perOp, "cpu-ns/op")
-			b.ReportMetric(1e9/perOp, "ops/core-s")
-			b.ReportMetric(float64(m.rec.answers)/m.elapsed.Seconds(), "ops/s")
+			benchmarkPlan(b, s, p)
 		})
 	}
+}
+
+// benchmarkPlan reports what a load has taken of the client.
+func benchmarkPlan(b *testing.B, s *session, p plan) {
+	m, err := s.drive(p, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	perOp := float64(m.clientCPU) / float64(m.rec.answers)
+	b.ReportMetric(perOp, "cpu-ns/op")
+	b.ReportMetric(1e9/perOp, "ops/core-s")
+	b.ReportMetric(float64(m.rec.answers)/m.elapsed.Seconds(), "ops/s")
 }
 
 // TestDriverAllocatesNothing: what a load allocates does not depend on how long

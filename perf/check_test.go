@@ -60,7 +60,7 @@ func TestCheckOfAServerThatIsRight(t *testing.T) {
 					break
 				}
 			}
-			if err != nil || v.Faults != 0 || !strings.Contains(v.Report, "every job came once and intact") {
+			if err != nil || v.Faults != 0 || !strings.Contains(v.Report, "no job was lost, damaged or mixed up") {
 				t.Errorf("%v\n%s", err, v.Report)
 			}
 			if strings.HasPrefix(v.Report, "0 jobs") {
@@ -136,6 +136,22 @@ func TestCheckOfAServerThatFails(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Nothing is called right that was not looked at.
+func TestCheckOfNothing(t *testing.T) {
+	l := newLedger()
+	if got := l.report(); !strings.HasSuffix(got, "; nothing was checked") {
+		t.Error(got)
+	}
+	p := pending{op: opPut, number: l.next()}
+	l.answered(&p, &reply{kind: inserted, id: []byte("1")})
+	if got := l.report(); !strings.HasSuffix(got, "; whether jobs were lost is not known") {
+		t.Error(got)
+	}
+	if l.close(); !strings.Contains(l.report(), "; lost: 1") {
+		t.Error(l.report())
 	}
 }
 

@@ -100,11 +100,27 @@ func (c *Config) Loop() string {
 		loop = fmt.Sprintf("open loop, %s jobs/s", count(c.Rate.jobs))
 	case c.Rate.part > 0:
 		loop = fmt.Sprintf("closed loop, then an open one at %s of its rate", c.Rate)
+		if d := c.openDepth(); d > c.Depth {
+			loop += fmt.Sprintf(" with up to %d in flight", d)
+		}
 	}
 	if c.Poisson && c.Rate != (Rate{}) {
 		loop += ", Poisson arrivals"
 	}
 	return loop
+}
+
+// deeper is how many times as deep as a closed loop the open one behind it is.
+const deeper = 8
+
+// openDepth is what the depth may be in an open loop. Behind a closed one it is
+// more, where pipelining is allowed at all: what is due shall wait in the
+// server, as it would if many others had sent it, and not here.
+func (c *Config) openDepth() int {
+	if c.Rate.part > 0 && c.Depth > 1 {
+		return deeper * c.Depth
+	}
+	return c.Depth
 }
 
 // longestDelay is how long the last job may take to be ready.

@@ -28,6 +28,8 @@ type conn struct {
 	driver *driver
 	tube   string // the used one
 
+	gearman *gearmanConn // nil: beanstalkd's protocol is spoken
+
 	ring       []pending // its length is a power of two
 	head, tail uint32
 	running    int   // scripts

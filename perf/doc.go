@@ -1,6 +1,6 @@
-// Package perf loads servers that speak beanstalkd's protocol, over sockets
-// only, and says what it takes: throughput, latency, CPU and memory, alone or
-// compared with other servers. Command sheafperf is its face.
+// Package perf loads servers that speak beanstalkd's protocol or Gearman's, over
+// sockets only, and says what it takes: throughput, latency, CPU and memory,
+// alone or compared with other servers. Command sheafperf is its face.
 //
 // # How a load is made
 //
@@ -36,8 +36,10 @@
 // recorded with the time that it had waited by then. There is no coordinated
 // omission. The depth remains a limit: what is due while a connection's depth
 // is used up waits, and that wait counts. The rate may be given as a part of
-// the largest: then a closed loop goes first and tells what that is, and the
-// depth of connections that pipeline is eight times as large behind it.
+// a closed loop's: then that closed loop goes first and tells its rate, and in
+// the open loop behind it a depth of 2 or more is eight times as large. So the
+// part is one of what the closed loop did, not of the most that the open one
+// could do.
 //
 // Latencies are those of commands and scripts that were due within the measured
 // time, whenever their answers came. The time of a batch of answers is read
@@ -56,6 +58,15 @@
 // Compared servers take turns, A B A B, and ratios are those of runs next to
 // each other, with their median and extremes.
 //
+// # Gearman
+//
+// Its scenarios are described in scenarios_gearman.go. Where a server listens
+// for it is {port} on the server's command line, as for all others; sheafd,
+// which speaks both, gets {port2} for the other one. Drivers, loads, observers
+// and reports know nothing of it, but for where a packet takes the place of a
+// line (gearman_play.go). A server is ready when it answers "version" in
+// Gearman's text protocol.
+//
 // # Where the client is
 //
 // BenchmarkClient loads a replier in the same process that answers lines that
@@ -70,6 +81,16 @@
 //	64 × 1             1         6.8 µs              147,000
 //	64 × 1             2         6.8 µs              147,000
 //	 1 × 1             1         9.4 µs              107,000
+//
+// and of Gearman's packets (BenchmarkGearmanClient)
+//
+//	SUBMIT_JOB_BG
+//	 1 × 200           1         0.07 µs          13,500,000
+//	 8 × 25            1         0.32 µs           3,100,000
+//	 8 × 25            2         0.38 µs           2,600,000
+//	GRAB_JOB and WORK_COMPLETE
+//	 8 × 16            1         0.45 µs           2,200,000
+//	16 × 1             1         6.7 µs              149,000
 //
 // sheafd takes about 0.55 µs an operation in the first case, beanstalkd 5.5:
 // there one core of the client drives several of the server's. Without
@@ -88,7 +109,8 @@
 // # Checking
 //
 // With a ledger (sheafperf check) each body has a number and a checksum
-// (header.go), and every answer is compared with what can be true (ledger.go).
+// (header.go), and every answer is compared with what can be true (ledger.go,
+// gearman_ledger.go).
 // beanstalkd 1.12 does not pass in scenario mixed: it answers peek from memory
 // that may have been freed, when the job is deleted before the answer has left.
 //
@@ -98,5 +120,6 @@
 // a Ctrl-C ends the load and not the server under it; the group is killed when
 // the run ends, however it ends, and the kernel kills the server when this
 // process dies. Directories are removed. On a server that was there before,
-// tubes have names of their own and are emptied at the end.
+// tubes have names of their own and are emptied at the end; functions of Gearman
+// are dropped as well.
 package perf

@@ -244,6 +244,13 @@ func (d *driver) read(c *conn) error {
 		return nil
 	}
 	now := clock()
+	if c.gearman != nil {
+		rest, err := d.hear(c, in, now)
+		if err == nil {
+			d.keep(c, rest)
+		}
+		return err
+	}
 	var r reply
 	for {
 		n, want, err := r.cut(in)
@@ -331,8 +338,8 @@ func (d *driver) await(c *conn, full bool) error {
 // lost is the error of a connection that the server has closed.
 func (d *driver) lost(c *conn, errno unix.Errno) error {
 	what := "nothing was asked"
-	if c.head != c.tail {
-		what = "waiting for the answer to " + fmt.Sprintf("%q", d.load.wire.sent(c.front(), c.tube))
+	if n, first := d.load.unanswered(c); n > 0 {
+		what = "waiting for the answer to " + fmt.Sprintf("%q", first)
 	}
 	return d.failed(c, closedError(errno, what))
 }

@@ -21,6 +21,7 @@ type (
 	pageData struct {
 		Report  *Report
 		Machine string
+		Method  string
 		Servers []legend
 		Summary [][]string
 		Entries []pageEntry
@@ -46,7 +47,7 @@ type (
 // WriteHTML writes a page with tables and plots, which refers to nothing
 // outside of itself.
 func (r *Report) WriteHTML(w io.Writer) error {
-	p := pageData{Report: r, Machine: r.describeMachine()}
+	p := pageData{Report: r, Machine: r.describeMachine(), Method: r.method()}
 	for i, s := range r.Servers {
 		p.Servers = append(p.Servers, legend{s.Name, strings.Join(s.Command, " "), s.Version, i % colors})
 	}
@@ -108,7 +109,7 @@ func (r *Report) summary() (table [][]string) {
 }
 
 func (r *Report) pageEntry(e *Entry) pageEntry {
-	p := pageEntry{Entry: e, Describe: e.Config.Describe(), Head: r.header(), Notes: e.Notes(len(r.Servers) > 1)}
+	p := pageEntry{Entry: e, Describe: e.Config.Describe(), Head: r.header(), Notes: e.Notes(len(r.Servers) > 1, true)}
 	rows := r.Rows(e)
 	load := ""
 	for _, row := range rows {

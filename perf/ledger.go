@@ -31,6 +31,7 @@ type ledger struct {
 	ids   map[uint64]*idPage
 
 	put, delivered, deleted int64
+	closed                  bool
 	faults                  [numFaults]int64
 	examples                []string
 }
@@ -69,6 +70,8 @@ const (
 	damagedBody
 	wrongJob
 	idTwice
+	wrongResult
+	completedTwice
 	numFaults
 )
 
@@ -78,6 +81,8 @@ var faultNames = [numFaults]string{
 	damagedBody:    "bodies damaged",
 	wrongJob:       "under the id of another",
 	idTwice:        "ids given twice",
+	wrongResult:    "results wrong",
+	completedTwice: "completed twice",
 }
 
 // mostExamples bounds what a report shows of a server that is thoroughly
@@ -271,6 +276,7 @@ func (l *ledger) missing() (n int64) {
 func (l *ledger) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	for key := uint64(0); key <= l.last/pageSize; key++ {
 		p := l.pages[key]
 		if p == nil {
@@ -298,7 +304,14 @@ func (l *ledger) report() string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s jobs put, %s deliveries, %s deleted", count(float64(l.put)), count(float64(l.delivered)), count(float64(l.deleted)))
 	if l.sum() == 0 {
-		b.WriteString("; every job came once and intact")
+		switch {
+		case l.put+l.delivered == 0:
+			b.WriteString("; nothing was checked")
+		case !l.closed:
+			b.WriteString("; whether jobs were lost is not known")
+		default:
+			b.WriteString("; no job was lost, damaged or mixed up, and none came again but after a release, a kick or the end of its connection")
+		}
 		return b.String()
 	}
 	for f, n := range l.faults {

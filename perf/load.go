@@ -5,7 +5,6 @@ package perf
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -51,6 +50,7 @@ type load struct {
 	cfg      *Config
 	wire     *wire
 	ledger   *ledger // nil unless everything is checked
+	gearman  bool    // spoken instead of beanstalkd's protocol
 	conns    []*conn
 	starters []*conn // those of all drivers
 	drivers  []*driver
@@ -150,7 +150,12 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 	if c.group.watch != nil {
 		watch = c.group.watch(i)
 	}
-	if err := t.subscribe(c.tube, watch); err != nil {
+	talk := t.subscribe
+	if c.driver.load.gearman {
+		c.gearman = newGearmanConn(c.group, c.tube)
+		talk = t.register
+	}
+	if err := talk(c.tube, watch); err != nil {
 		t.Close()
 		return err
 	}
@@ -208,7 +213,9 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 		to = from + int64(l.duration)
 	}
 	ended := make(chan struct{})
-	errs := make([]error, len(l.drivers))
+	// One driver that fails ends all. What others say then is the same again.
+	var failed error
+	var first sync.Once
 	var wg sync.WaitGroup
 	for i, d := range l.drivers {
 		d.rec.from, d.rec.to = from, to
@@ -216,12 +223,10 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 		share := float64(len(d.starters)) / float64(max(1, len(l.starters)))
 		d.arrivals = newArrivals(begin, l.rate, share, i, l.cfg.Poisson)
 		wg.Go(func() {
-			defer func() { // one that fails ends all
-				if errs[i] != nil {
-					l.quit.Store(true)
-				}
-			}()
-			errs[i] = d.run()
+			if err := d.run(); err != nil {
+				first.Do(func() { failed = err })
+				l.quit.Store(true)
+			}
 		})
 	}
 	go func() { wg.Wait(); close(ended) }()
@@ -230,8 +235,11 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	o.observe(ctx, ended)
 	l.quit.Store(true)
 	<-ended
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if l.gearman && l.ledger != nil {
+		l.unfinished(failed != nil || o.m.cut)
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	m := &o.m
 	m.threads = len(l.drivers)
@@ -280,18 +288,30 @@ func (d *driver) missed(end int64) {
 func (l *load) silent() string {
 	n, example := 0, ""
 	for _, c := range l.conns {
-		if c.group.waits || c.head == c.tail {
+		if c.group.waits {
 			continue
 		}
-		n += int(c.tail - c.head)
-		if example == "" {
-			example = fmt.Sprintf("%s %d sent %q", c.group.name, c.number, l.wire.sent(c.front(), c.tube))
+		more, first := l.unanswered(c)
+		n += more
+		if example == "" && more > 0 {
+			example = fmt.Sprintf("%s %d sent %q", c.group.name, c.number, first)
 		}
 	}
 	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d commands had no answer %v after the load; %s", n, l.cfg.Grace, example)
+}
+
+// unanswered is how much c waits for, and what it has waited for longest.
+func (l *load) unanswered(c *conn) (n int, first string) {
+	switch {
+	case c.gearman != nil:
+		return c.gearman.unanswered(c)
+	case c.head != c.tail:
+		first = l.wire.sent(c.front(), c.tube)
+	}
+	return int(c.tail - c.head), first
 }
 
 func btoi(b bool) int64 {

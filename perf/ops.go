@@ -19,6 +19,12 @@ const (
 	opStatsJob
 	opStatsTube
 	opStats
+
+	// Gearman's.
+	opSubmit   // SUBMIT_JOB
+	opResult   // its WORK_COMPLETE, which comes by itself
+	opSubmitBG // SUBMIT_JOB_BG
+	opGrab     // GRAB_JOB, and WORK_COMPLETE of what it is answered
 	numOps
 )
 
@@ -42,6 +48,12 @@ var ops = [numOps]struct {
 	opStatsJob:   {"stats-job", ok, notFound},
 	opStatsTube:  {"stats-tube", ok, 0},
 	opStats:      {"stats", ok, 0},
+
+	// What answers these: heard (gearman_play.go).
+	opSubmit:   {name: "submit"},
+	opResult:   {name: "result"},
+	opSubmitBG: {name: "submit"},
+	opGrab:     {name: "grab"},
 }
 
 // A script is what is done with one job: each command is sent when the one
@@ -59,6 +71,10 @@ var (
 	scriptProduce = script{opPut}
 	scriptDrain   = script{opReserveNow, opDelete}
 	scriptWork    = script{opReserve, opDelete} // the one that waits
+
+	scriptForeground = script{opSubmit, opResult}
+	scriptBackground = script{opSubmitBG}
+	scriptGrab       = script{opGrab}
 )
 
 // A mix is scripts and how often each is run, in thousandths.

@@ -29,15 +29,23 @@ func (d *driver) begin(c *conn, due int64) {
 func (d *driver) send(c *conn, p *pending) {
 	w := d.load.wire
 	p.op = c.group.mix[p.script].script[p.step]
-	if p.op == opPut {
+	switch {
+	case c.gearman != nil:
+		d.say(c, p)
+	case p.op == opPut:
 		d.putJob(c, p)
-	} else {
+	default:
 		c.out = w.command(c.out, p.op, p.id[:p.idLen], c.tube)
 		if d.load.ledger != nil {
 			d.load.ledger.sending(p.op, p.number)
 		}
 	}
 	c.push(p)
+	d.toWrite(c)
+}
+
+// toWrite notes that c has something to write.
+func (d *driver) toWrite(c *conn) {
 	if !c.due {
 		c.due = true
 		d.dirty = append(d.dirty, c)
@@ -75,7 +83,7 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	c.head++
 	spec := &ops[p.op]
 	if r.kind != spec.want && (r.kind == unexpected || r.kind != spec.other) {
-		return d.failed(c, fmt.Errorf("sent %q, got %s", d.load.wire.sent(&p, c.tube), quote(r.line)))
+		return d.failed(c, fmt.Errorf("sent %q, got %s%s", d.load.wire.sent(&p, c.tube), quote(r.line), hint(string(r.line))))
 	}
 	d.answers++
 	if d.rec.within(now) {

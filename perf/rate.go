@@ -12,7 +12,7 @@ import (
 // loop alone. It is a pflag.Value.
 type Rate struct {
 	jobs float64 // a second
-	part float64 // of the largest rate; 0.7 is 70 %
+	part float64 // of the closed loop's rate; 0.7 is 70 %
 }
 
 // mostJobs and mostPart are far beyond what any load reaches.
@@ -30,7 +30,7 @@ func (r *Rate) Set(text string) error {
 		v, most = v/100, mostPart
 	}
 	if err != nil || math.IsNaN(v) || v < 0 || v > most || isPart && v == 0 {
-		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a part of the largest rate, such as 70%%", text)
+		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a part of the closed loop's rate, such as 70%%", text)
 	}
 	*r = Rate{jobs: v}
 	if isPart {

@@ -27,8 +27,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// At a part of the largest rate: a closed loop tells what that is.
-func TestPartOfTheLargestRate(t *testing.T) {
+// At a part of a closed loop's rate: that loop goes first.
+func TestPartOfAClosedLoop(t *testing.T) {
 	for _, scenario := range []string{"cycle", "produce", "handoff", "backlog"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
@@ -41,9 +41,32 @@ func TestPartOfTheLargestRate(t *testing.T) {
 			}
 			n := len(s.result.Loads)
 			closed, open := s.result.Loads[n-2], s.result.Loads[n-1]
-			if closed.Rate != 0 || open.Rate != closed.JobRate/2 || !strings.HasSuffix(open.Name, "at 50% of the largest rate") {
+			if closed.Rate != 0 || open.Rate != closed.JobRate/2 || !strings.HasSuffix(open.Name, "at 50% of the closed loop's rate") {
 				t.Errorf("%q did %v jobs/s, then %q was to do %v", closed.Name, closed.JobRate, open.Name, open.Rate)
 			}
 		})
+	}
+}
+
+// Behind a closed loop more may be in flight, if anything is pipelined at all.
+func TestDepthOfAnOpenLoop(t *testing.T) {
+	for _, tt := range []struct {
+		rate  Rate
+		depth int
+		want  int
+		says  string
+	}{
+		{Rate{}, 16, 16, "; closed loop"},
+		{Rate{jobs: 5000}, 16, 16, "; open loop, 5,000 jobs/s"},
+		{Rate{part: 0.7}, 1, 1, "; closed loop, then an open one at 70% of its rate"},
+		{Rate{part: 0.7}, 2, 16, "; closed loop, then an open one at 70% of its rate with up to 16 in flight"},
+	} {
+		s := newTestSession(t, "", "cycle", func(c *Config) { c.Rate, c.Depth = tt.rate, tt.depth })
+		if closed, open := s.depth(0), s.depth(1000); closed != tt.depth || open != tt.want {
+			t.Errorf("--rate %s --depth %d: %d and then %d in flight, want %d", tt.rate, tt.depth, closed, open, tt.want)
+		}
+		if got := s.cfg.Describe(); !strings.HasSuffix(got, tt.says) {
+			t.Errorf("--rate %s --depth %d: %s", tt.rate, tt.depth, got)
+		}
 	}
 }

@@ -35,6 +35,7 @@ type recorder struct {
 
 	answers int64 // within the window
 	jobs    int64 // likewise
+	vain    int64 // times that a Gearman worker was woken, or had done a job, and got none
 	late    int64 // arrivals of an open loop that were not sent before its end
 	last    int64 // when the last job was counted
 }
@@ -62,6 +63,7 @@ func (r *recorder) within(now int64) bool { return now >= r.from && now < r.to }
 func (r *recorder) merge(other *recorder) {
 	r.answers += other.answers
 	r.jobs += other.jobs
+	r.vain += other.vain
 	r.late += other.late
 	r.last = max(r.last, other.last)
 	for i, h := range other.hist {

@@ -154,6 +154,15 @@ func decimal(text []byte) (n int, valid bool) {
 	return n, true
 }
 
+// hint says behind an answer that ends a load what can be done about it, if that
+// can be told.
+func hint(line string) string {
+	if line == "JOB_TOO_BIG" {
+		return "; start the server with a larger -z, or lower --body"
+	}
+	return ""
+}
+
 // quote shows what came, or was sent, in an error.
 func quote(b []byte) string {
 	const most = 80

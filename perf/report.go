@@ -3,7 +3,9 @@ package perf
 // What runs show together.
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -17,6 +19,12 @@ type Report struct {
 	Rounds      int       `json:"rounds"`
 	Entries     []Entry   `json:"scenarios"`
 	Interrupted bool      `json:"interrupted,omitempty"`
+	Error       string    `json:"error,omitempty"` // why it could not go on; of a run alone, in its result
+}
+
+// Measured reports whether there is a figure in it.
+func (r *Report) Measured() bool {
+	return slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.measured() })
 }
 
 // An Entry is a scenario and its runs, in the order in which they were made.
@@ -25,6 +33,10 @@ type Entry struct {
 	About    string   `json:"about"`
 	Config   Config   `json:"config"`
 	Results  []Result `json:"results"`
+}
+
+func (e *Entry) measured() bool {
+	return slices.ContainsFunc(e.Results, func(res Result) bool { return len(res.Loads)+len(res.Figures) > 0 })
 }
 
 // A Spread is the median of some numbers, and how far they lie apart.
@@ -96,8 +108,49 @@ func (r *Report) Rows(e *Entry) (rows []Row) {
 	return rows
 }
 
-// Notes lists the remarks of all runs, each once, and what failed.
-func (e *Entry) Notes(several bool) (notes []string) {
+// method says what the numbers of a comparison are; it is empty if there is
+// none.
+func (r *Report) method() string {
+	var parts []string
+	if r.Rounds > 1 {
+		parts = append(parts, fmt.Sprintf("Medians of %d rounds, in brackets the least and the most.", r.Rounds))
+	}
+	if len(r.Servers) > 1 {
+		parts = append(parts, fmt.Sprintf("Servers took turns, and ratios are of neighbouring runs: of each to that of %s in the same round.", r.Baseline))
+		if r.Rounds > 1 {
+			parts = append(parts, "So the median of the ratios is not the ratio of the medians.")
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// failure tells that runs on a server failed, and why the first of them did. how
+// is empty if none did.
+func (e *Entry) failure(server string) (how, why string) {
+	failed, of := 0, 0
+	for i := range e.Results {
+		res := &e.Results[i]
+		if res.Server != server {
+			continue
+		}
+		if of++; res.Error != "" {
+			if failed++; failed == 1 {
+				why = res.Error
+			}
+		}
+	}
+	switch {
+	case failed == 0:
+		return "", ""
+	case of == 1:
+		return "failed", why
+	}
+	return fmt.Sprintf("failed in %d of %d rounds", failed, of), why
+}
+
+// Notes lists the remarks of all runs, each once, and what failed; why it did
+// only if that is wanted, since Bench.Run's error says so as well.
+func (e *Entry) Notes(several, reasons bool) (notes []string) {
 	add := func(n string) {
 		if !slices.Contains(notes, n) {
 			notes = append(notes, n)
@@ -114,8 +167,11 @@ func (e *Entry) Notes(several bool) (notes []string) {
 		if res.Interrupted {
 			add(who + "interrupted: the figures are of the time until then")
 		}
-		if res.Error != "" {
-			add(who + "failed: " + res.Error)
+		if how, why := e.failure(res.Server); how != "" {
+			if reasons {
+				how += ": " + why
+			}
+			add(who + how)
 		}
 	}
 	return notes

@@ -122,12 +122,16 @@ func TestTextReport(t *testing.T) {
 	}
 	contains(testReport(1, "old"), "cycle: about <it>", "101,000 ops/s, 30,300 jobs/s", "1,010 µs of CPU an operation", "50 % of a core; 2 threads", "bury 1,000", " full\n",
 		"memory of a job: 300 B", "! a <note>")
-	contains(testReport(2, "new", "old"), "new / old", "throughput (ops/s) 101,500 (101,000 – 102,000)", "0.50 × (0.50 – 0.50)", "! new: a <note>")
+	contains(testReport(2, "new", "old"), "new / old", "throughput (ops/s) 101,500 (101,000 – 102,000)", "0.50 × (0.50 – 0.50)", "! new: a <note>",
+		"\nMedians of 2 rounds, in brackets the least and the most. Servers took turns, and ratios are of neighbouring runs: of each to that of old in the same round.")
 	contains(testReport(2, "old"), "throughput (ops/s) 101,500 (101,000 – 102,000)\n")
 	failed := testReport(1, "old")
 	failed.Interrupted = true
 	failed.Entries[0].Results[0] = Result{Server: "old", Round: 1, Error: "it broke", Interrupted: true}
-	contains(failed, "! failed: it broke", "! interrupted", "\ninterrupted\n")
+	contains(failed, "! failed\n", "! interrupted", "\ninterrupted\n")
+	half := testReport(2, "new", "old")
+	half.Entries[0].Results[0].Loads, half.Entries[0].Results[0].Error = nil, "it broke"
+	contains(half, "! new: failed in 1 of 2 rounds\n")
 }
 
 func TestMarkdownReport(t *testing.T) {
@@ -166,6 +170,28 @@ func TestJSONReport(t *testing.T) {
 	l := got.Entries[1].Results[3].Loads[1]
 	if got.Entries[1].Config.Body.String() != "128" || l.Name != "full" || l.AnswerRate != 404_000 || len(l.Latency[0].Values) != len(Quantiles) {
 		t.Errorf("read back: %+v", l)
+	}
+}
+
+// Why a run failed stands on standard error beside tables, and in what is kept.
+func TestReportOfAFailure(t *testing.T) {
+	r := testReport(1, "old")
+	r.Entries[0].Results[0].Error = "it broke"
+	r.Error = "no server at x"
+	var text, markdown, json, page strings.Builder
+	for _, err := range []error{r.WriteText(&text), r.WriteMarkdown(&markdown), r.WriteJSON(&json), r.WriteHTML(&page)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, report := range map[string]string{"text": text.String(), "Markdown": markdown.String(), "JSON": json.String(), "page": page.String()} {
+		kept := name == "JSON" || name == "page"
+		if strings.Contains(report, "it broke") != kept || strings.Contains(report, "no server at x") != kept {
+			t.Errorf("%s:\n%s", name, report)
+		}
+	}
+	if !r.Measured() || (&Report{Entries: []Entry{{Results: []Result{{Error: "it broke"}}}}}).Measured() {
+		t.Error("what was measured is not known")
 	}
 }
 

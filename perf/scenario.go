@@ -17,8 +17,13 @@ type Scenario struct {
 	Of     string // of a preset: the scenario that it is a variant of
 	Config Config
 
+	// Gearman is whether the server is to speak that instead of beanstalkd's
+	// protocol.
+	Gearman bool
+
 	binlog   bool      // the server is to keep its jobs on disk
 	restarts bool      // the server is to be started here
+	atOnce   bool      // jobs cannot have a delay
 	least    int       // bytes that bodies must have
 	names    [2]string // in reports: of the latency from hand to hand, and of a whole script
 	run      func(*session) error
@@ -33,6 +38,7 @@ func (s *Scenario) Unused() (flags []string) {
 	}{
 		{"connections", c.Connections > 0}, {"producers", c.Producers > 0}, {"workers", c.Workers > 0},
 		{"jobs", c.Jobs > 0}, {"beside", c.Beside > 0}, {"sync", c.Sync != ""},
+		{"priority", !s.Gearman}, {"delay", !s.Gearman && !s.atOnce}, {"ttr", !s.Gearman},
 	} {
 		if !n.is {
 			flags = append(flags, n.flag)
@@ -57,6 +63,12 @@ func (s *Scenario) Fit(c Config) Config {
 			c.Beside = 0
 		case "sync":
 			c.Sync = ""
+		case "priority":
+			c.Priority = s.Config.Priority
+		case "delay":
+			c.Delay = s.Config.Delay
+		case "ttr":
+			c.TTR = s.Config.TTR
 		}
 	}
 	return c
@@ -82,7 +94,7 @@ var scenarios = func() []*Scenario {
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes = 8, 16, 8 })},
 		{Name: "produce", About: "put alone", run: runProduce,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs = 8, 64, 8, 200_000 })},
-		{Name: "consume", About: "reserve and delete of jobs that were put before", run: runConsume,
+		{Name: "consume", About: "reserve and delete of jobs that were put before", run: runConsume, atOnce: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs = 8, 64, 8, 200_000 })},
 		{Name: "handoff", About: "latency from put to RESERVED: each producer has a worker blocked in reserve", run: runPairs,
 			least: headerFrom, names: [2]string{"handoff"},
@@ -114,6 +126,7 @@ var scenarios = func() []*Scenario {
 				c.Body, c.Priority = Dist{shape: exponential, lo: 512}, Dist{shape: uniform, lo: 0, hi: 2048}
 			})},
 	}
+	all = append(all, gearmanScenarios()...)
 	for i, s := range all {
 		if s.names[1] == "" {
 			all[i].names[1] = "cycle"
@@ -139,6 +152,7 @@ var scenarios = func() []*Scenario {
 	preset("handoff-1", "handoff", "one producer and its worker", func(c *Config) { c.Producers, c.Workers, c.Tubes = 1, 1, 1 })
 	preset("durable-50ms", "durable", "synced at most every 50 ms", func(c *Config) { c.Sync = "50" })
 	preset("durable-never", "durable", "never synced", func(c *Config) { c.Sync = "never" })
+	gearmanPresets(preset)
 	return all
 }()
 

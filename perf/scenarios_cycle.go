@@ -28,13 +28,11 @@ func (s *session) cycle(name string, rate float64, m mix) plan {
 	}}}
 }
 
-// depth is how many scripts a connection may run at once. In an open loop
-// behind a closed one it is more, where pipelining is allowed at all: what is
-// due shall wait in the server, as it would if many others had sent it, and not
-// here.
+// depth is how many scripts a connection may run at once, at that rate; 0 is a
+// closed loop.
 func (s *session) depth(rate float64) int {
-	if d := s.cfg.Depth; rate > 0 && s.cfg.Rate.part > 0 && d > 1 {
-		return 8 * d
+	if rate > 0 {
+		return s.cfg.openDepth()
 	}
 	return s.cfg.Depth
 }
@@ -106,7 +104,10 @@ func (s *session) pairs(name string, rate float64) plan {
 	}}}
 }
 
-func runPairs(s *session) error {
+func runPairs(s *session) error { return s.runPlan(s.pairs) }
+
+// runPlan measures a load of producers and workers.
+func (s *session) runPlan(plan func(name string, rate float64) plan) error {
 	c := &s.cfg
 	switch {
 	case c.Producers < 1 || c.Workers < 1:
@@ -115,7 +116,7 @@ func runPairs(s *session) error {
 		return fmt.Errorf("%d workers that watch %d tubes each leave some of %d tubes without one", c.Workers, c.Watch, c.Tubes)
 	}
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
-		return s.measure(s.pairs(name, rate))
+		return s.measure(plan(name, rate))
 	})
 	return err
 }

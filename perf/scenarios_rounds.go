@@ -8,19 +8,33 @@ import (
 	"time"
 )
 
+// vocabulary is how jobs are put, and taken until there is none, in a protocol;
+// and which command of it a job is counted by.
+type vocabulary struct {
+	put, take       script
+	putting, taking op
+}
+
+func (s *session) words() vocabulary {
+	if s.scenario.Gearman {
+		return vocabulary{scriptBackground, scriptGrab, opSubmitBG, opGrab}
+	}
+	return vocabulary{scriptProduce, scriptDrain, opPut, opDelete}
+}
+
 // fill puts that many jobs, into all tubes, fast also where the load is not.
 func (s *session) fill(n int) plan {
 	c := &s.cfg
 	return plan{name: "filling", groups: []*group{{
-		name: "producer", n: min(n, max(8, c.Connections, c.Tubes)), depth: max(64, c.Depth), mix: always(scriptProduce),
-		counted: opPut, quota: int64(n), again: true, use: s.tube,
+		name: "producer", n: min(n, max(8, c.Connections, c.Tubes)), depth: max(64, c.Depth), mix: always(s.words().put),
+		counted: s.words().putting, quota: int64(n), again: true, use: s.tube,
 	}}}
 }
 
 // drain takes jobs until there is none, at most for that long; 0 is no limit.
 func (s *session) drain(limit time.Duration) plan {
 	return plan{name: "draining", duration: limit, groups: []*group{{
-		name: "consumer", n: max(8, s.cfg.Tubes), depth: 64, mix: always(scriptDrain), counted: opDelete, quota: -1, again: true,
+		name: "consumer", n: max(8, s.cfg.Tubes), depth: 64, mix: always(s.words().take), counted: s.words().taking, quota: -1, again: true,
 		watch: func(i int) []string { return []string{s.tube(i)} },
 	}}}
 }
@@ -93,7 +107,7 @@ func runProduce(s *session) error {
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
 		return s.rounds("putting", nothing, s.empty, func(limit time.Duration) plan {
 			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
-				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(scriptProduce), counted: opPut, quota: int64(max(c.Jobs, 1)),
+				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(s.words().put), counted: s.words().putting, quota: int64(max(c.Jobs, 1)),
 				again: rate == 0, starts: rate > 0, use: s.tube,
 			}}}
 		})
@@ -134,7 +148,7 @@ func runConsume(s *session) error {
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
 		return s.rounds("taking", fill, nothing, func(limit time.Duration) plan {
 			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
-				name: "consumer", n: c.Connections, depth: s.depth(rate), mix: always(scriptDrain), counted: opDelete, quota: -1,
+				name: "consumer", n: c.Connections, depth: s.depth(rate), mix: always(s.words().take), counted: s.words().taking, quota: -1,
 				again: rate == 0, starts: rate > 0, watch: s.share,
 			}}}
 		})

@@ -5,6 +5,7 @@ package perf
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -12,6 +13,14 @@ import (
 	"strings"
 	"time"
 )
+
+// ErrNoServer is that there is nothing to put a load on, in whatever scenario:
+// nobody answers at the address, or the program cannot be started.
+var ErrNoServer = errors.New("no server")
+
+// errOtherProtocol is that there is a server, which does not know what it is
+// asked. It will not learn that.
+var errOtherProtocol = errors.New("it speaks another protocol than the scenario")
 
 // A Target is a server to put a load on. The name stands in reports.
 type Target struct {
@@ -32,6 +41,7 @@ type Target struct {
 	// StartTimeout is how long the server may take until it answers.
 	StartTimeout time.Duration `json:"-"`
 
+	gearman bool // is asked in Gearman's text protocol whether it answers
 	argv    []string
 	dir     string
 	process *process
@@ -43,6 +53,10 @@ func (t *Target) local() bool { return len(t.Command) > 0 }
 // askVersion asks the server for its version, which only stands in reports.
 func (t *Target) askVersion(ctx context.Context) {
 	if t.Version != "" {
+		return
+	}
+	if t.gearman {
+		t.Version, _ = gearmanVersion(ctx, t.Addr)
 		return
 	}
 	c, err := dialText(ctx, t.Addr)
@@ -59,28 +73,29 @@ func (t *Target) askVersion(ctx context.Context) {
 func (t *Target) usage() procUsage { return usageOf(t.Pid) }
 
 // start starts the server, unless it runs already, and waits until it answers.
-// binlog is appended to a command that does not say {dir}.
+// binlog is appended to a command that does not say {dir}. The error may be
+// ErrNoServer.
 func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 	if !t.local() {
 		if t.Pid != 0 && !t.usage().known {
-			return fmt.Errorf("what process %d uses cannot be read: is it the server's?", t.Pid)
+			return fmt.Errorf("%w in process %d: what it uses cannot be read", ErrNoServer, t.Pid)
 		}
 		return t.answering(ctx, nil)
 	}
 	if t.dir, err = os.MkdirTemp(t.TempDir, "sheafperf-"); err != nil {
-		return fmt.Errorf("making a directory for %s: %w", t.Name, err)
+		return fmt.Errorf("%w: making a directory for %s: %w", ErrNoServer, t.Name, err)
 	}
-	port, err := freePort()
+	ports, err := freePorts()
 	if err != nil {
 		return err
 	}
-	t.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	t.Addr = net.JoinHostPort("127.0.0.1", ports[0])
 	t.argv = t.argv[:0]
 	command := t.Command
 	if !strings.Contains(strings.Join(command, " "), "{dir}") {
 		command = append(command[:len(command):len(command)], binlog...)
 	}
-	placeholders := strings.NewReplacer("{port}", strconv.Itoa(port), "{dir}", t.dir)
+	placeholders := strings.NewReplacer("{port}", ports[0], "{port2}", ports[1], "{dir}", t.dir)
 	for _, word := range command {
 		t.argv = append(t.argv, placeholders.Replace(word))
 	}
@@ -91,7 +106,7 @@ func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 func (t *Target) launch(ctx context.Context) error {
 	p, err := startProcess(t.argv)
 	if err != nil {
-		return fmt.Errorf("starting %s: %w", t.Name, err)
+		return fmt.Errorf("%w: starting %s: %w", ErrNoServer, t.Name, err)
 	}
 	t.process, t.Pid = p, p.cmd.Process.Pid
 	return t.answering(ctx, p)
@@ -107,12 +122,14 @@ func (t *Target) answering(ctx context.Context, p *process) error {
 	ctx, cancel := context.WithTimeout(ctx, give)
 	defer cancel()
 	for {
-		err := ping(ctx, t.Addr)
+		err := t.ping(ctx)
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, errOtherProtocol):
+			return fmt.Errorf("%s at %s: %w", t.Name, t.Addr, err)
 		case p == nil:
-			return fmt.Errorf("no server at %s: %w", t.Addr, err)
+			return fmt.Errorf("%w at %s: %w", ErrNoServer, t.Addr, err)
 		}
 		select {
 		case <-p.ended:
@@ -126,21 +143,32 @@ func (t *Target) answering(ctx context.Context, p *process) error {
 
 // ping asks the server something that costs it nothing, and waits for as long
 // as ctx says.
-func ping(ctx context.Context, addr string) error {
-	c, err := dialText(ctx, addr)
-	if err != nil {
+func (t *Target) ping(ctx context.Context) error {
+	if t.gearman {
+		_, err := gearmanVersion(ctx, t.Addr)
 		return err
+	}
+	line, err := askOnce(ctx, t.Addr, "list-tube-used\r\n")
+	if err == nil && !strings.HasPrefix(line, "USING ") {
+		err = fmt.Errorf("sent %q, got %s: %w", "list-tube-used", quote([]byte(line)), errOtherProtocol)
+	}
+	return err
+}
+
+// askOnce sends a command over a connection of its own, and returns the first
+// line of the answer.
+func askOnce(ctx context.Context, addr, command string) (string, error) {
+	c, err := dial(ctx, addr)
+	if err != nil {
+		return "", err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if _, err := c.Write([]byte("list-tube-used\r\n")); err != nil {
-		return err
+	if _, err := c.Write([]byte(command)); err != nil {
+		return "", err
 	}
 	line, err := c.r.ReadString('\n')
-	if err == nil && !strings.HasPrefix(line, "USING ") {
-		err = fmt.Errorf("sent %q, got %s", "list-tube-used", quote([]byte(line)))
-	}
-	return err
+	return strings.TrimRight(line, "\r\n"), err
 }
 
 // kill ends the server at once and keeps its directory.
@@ -180,12 +208,15 @@ func (t *Target) stop() error {
 	return err
 }
 
-// freePort returns a port of the loopback interface that is free now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("looking for a free port: %w", err)
+// freePorts returns ports of the loopback interface that are free now.
+func freePorts() (ports [2]string, err error) {
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return ports, fmt.Errorf("looking for a free port: %w", err)
+		}
+		defer l.Close() // not before the next one is found, which would be the same
+		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return ports, nil
 }

@@ -94,8 +94,13 @@ func TestServersThatDoNotStart(t *testing.T) {
 			t.Fatal(err)
 		}
 		server.TempDir, server.StartTimeout = t.TempDir(), 50*time.Millisecond
-		if err := server.start(t.Context(), nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		err = server.start(t.Context(), nil)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.command, err, tt.want)
+		}
+		// One that has started may take to the flags of another scenario.
+		if never := strings.Contains(tt.command, "/no/such"); errors.Is(err, ErrNoServer) != never {
+			t.Errorf("%s: %v: no server in any scenario: %v", tt.command, err, !never)
 		}
 		server.stop()
 	}
@@ -126,5 +131,31 @@ func TestUsage(t *testing.T) {
 	}
 	if m := ThisMachine(); m.Cores < 1 || m.Memory < 1<<20 || !strings.HasPrefix(m.Kernel, "Linux ") {
 		t.Errorf("%+v", m)
+	}
+}
+
+// A failure is told once, however many rounds and threads have met it.
+func TestFailuresAreToldOnce(t *testing.T) {
+	choice := func(scenario string) Choice {
+		sc, err := Find(scenario)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Choice{sc, sc.Config.with(func(c *Config) { c.WarmUp, c.Duration, c.Threads = 0, 100*time.Millisecond, 2 })}
+	}
+	f := newFake(t, flaws{nonsens: 1})
+	b := Bench{Loads: []Choice{choice("cycle"), choice("handoff")}, Targets: []*Target{{Name: "fake", Addr: f.addr()}}, Rounds: 3}
+	r, err := b.Run(t.Context())
+	if err == nil || strings.Count(err.Error(), "PARDON") != 2 || strings.Count(err.Error(), "\n") != 1 ||
+		!strings.HasPrefix(err.Error(), "cycle on fake failed in 3 of 3 rounds: connection ") || !strings.Contains(err.Error(), "\nhandoff on fake failed in 3 of 3 rounds: ") {
+		t.Errorf("%v", err)
+	}
+	if len(r.Entries) != 2 || len(r.Entries[0].Results) != 3 || r.Measured() || r.Error != "" {
+		t.Errorf("%+v", r)
+	}
+	b.Targets = []*Target{{Name: "nobody", Addr: "127.0.0.1:1"}}
+	r, err = b.Run(t.Context())
+	if err == nil || err.Error() != "no server at 127.0.0.1:1: connect: connection refused" || r.Error != err.Error() || len(r.Entries) != 0 {
+		t.Errorf("%v, %+v", err, r)
 	}
 }

@@ -35,7 +35,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		return res, fmt.Errorf("%s restarts the server, so it must be given with --server", sc.Name)
 	}
 	s := &session{ctx: ctx, scenario: sc, cfg: cfg, target: t, ledger: l, show: show, prefix: "sheafperf-"}
-	s.result.Server = t.Name
+	s.result.Server, t.gearman = t.Name, sc.Gearman
 	least := sc.least
 	if l != nil {
 		least = headerCheck
@@ -65,7 +65,11 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	err = sc.run(s)
 	switch {
 	case l != nil:
-		err = errors.Join(err, s.settleLedger())
+		// If the load has failed, what keeps the tubes from being emptied
+		// is most likely the same.
+		if e := s.settleLedger(); err == nil {
+			err = e
+		}
 	case !t.local() && (err == nil || errors.Is(err, errCut)):
 		err = errors.Join(err, s.sweep())
 	}
@@ -111,7 +115,7 @@ func (s *session) drive(p plan, doing string) (*measurement, error) {
 	if s.ctx.Err() != nil {
 		return nil, errCut
 	}
-	l := &load{plan: p, cfg: &s.cfg, wire: s.wire, ledger: s.ledger}
+	l := &load{plan: p, cfg: &s.cfg, wire: s.wire, ledger: s.ledger, gearman: s.scenario.Gearman}
 	var watch func(stage)
 	if s.show != nil {
 		watch = func(st stage) { s.show(doing, st) }
@@ -147,23 +151,23 @@ func (s *session) measure(p plan) (Load, error) {
 	return s.report(m, &p), err
 }
 
-// atRate measures a load in the loop that Config.Rate asks for: at a part of
-// the largest rate it is two loads, of which the first tells what that rate is.
-// That one is returned.
+// atRate measures a load in the loop that Config.Rate asks for. If that is a part
+// of a closed loop's rate it is two loads, of which the first is that closed
+// loop. That one is returned.
 func (s *session) atRate(name string, measure func(name string, rate float64) (Load, error)) (Load, error) {
 	r := s.cfg.Rate
 	if r.part == 0 {
 		return measure(name, r.jobs)
 	}
-	largest := name
-	if largest == "" {
-		largest = "closed loop"
+	closed := name
+	if closed == "" {
+		closed = "closed loop"
 	}
-	l, err := measure(largest, 0)
+	l, err := measure(closed, 0)
 	if err != nil {
 		return l, err
 	}
-	_, err = measure(strings.TrimPrefix(fmt.Sprintf("%s, at %s of the largest rate", name, r), ", "), r.part*l.JobRate)
+	_, err = measure(strings.TrimPrefix(fmt.Sprintf("%s, at %s of the closed loop's rate", name, r), ", "), r.part*l.JobRate)
 	return l, err
 }
 
@@ -183,6 +187,9 @@ func (s *session) report(m *measurement, p *plan) Load {
 	in := ""
 	if l.Name != "" {
 		in = l.Name + ": "
+	}
+	if m.rec.vain > 0 && l.Jobs > 0 {
+		s.result.Figures = append(s.result.Figures, Figure{Load: l.Name, Name: "NO_JOB per job", Unit: "times", Value: float64(m.rec.vain) / float64(l.Jobs)})
 	}
 	if m.busiest.Seconds() > clientBusy*l.Seconds {
 		advice := "; it has a thread for each CPU"
@@ -251,6 +258,13 @@ func (s *session) sweep() error {
 	s.ctx = ctx
 	defer func() { s.ctx = was }()
 	s.doing("cleaning up")
+	if s.scenario.Gearman {
+		_, err := s.drive(s.drain(0), "cleaning up")
+		if err == nil && !s.target.local() {
+			s.dropFunctions()
+		}
+		return err
+	}
 	t, err := dialText(s.ctx, s.target.Addr)
 	if err != nil {
 		return err

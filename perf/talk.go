@@ -21,6 +21,15 @@ const dialTimeout = 10 * time.Second
 
 // dialText connects to addr, which is HOST:PORT or unix:PATH.
 func dialText(ctx context.Context, addr string) (*text, error) {
+	t, err := dial(ctx, addr)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the server: %w", err)
+	}
+	return t, nil
+}
+
+// dial is dialText for those who say themselves where they connect to.
+func dial(ctx context.Context, addr string) (*text, error) {
 	network := "tcp"
 	if path, is := strings.CutPrefix(addr, "unix:"); is {
 		network, addr = "unix", path
@@ -28,7 +37,11 @@ func dialText(ctx context.Context, addr string) (*text, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: false}}
 	nc, err := d.DialContext(ctx, network, addr)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the server: %w", err)
+		var where *net.OpError
+		if errors.As(err, &where) {
+			err = where.Err
+		}
+		return nil, err
 	}
 	return &text{Conn: nc, r: bufio.NewReaderSize(nc, 256)}, nil
 }
@@ -75,7 +88,7 @@ func (t *text) expect(word string, commands ...string) ([]string, error) {
 	}
 	for i, a := range answers {
 		if !strings.HasPrefix(a, word) {
-			return nil, fmt.Errorf("sent %s, got %s instead of %s", quote([]byte(commands[i])), quote([]byte(a)), word)
+			return nil, fmt.Errorf("sent %s, got %s instead of %s%s", quote([]byte(commands[i])), quote([]byte(a)), word, hint(a))
 		}
 	}
 	return answers, nil

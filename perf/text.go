@@ -32,16 +32,20 @@ func (r *Report) WriteText(w io.Writer) error {
 			b.WriteByte('\n')
 		}
 		fmt.Fprintf(&b, "%s: %s\n%s\n\n", e.Scenario, e.About, indent(e.Config.Describe(), "  "))
-		if r.single() {
+		switch {
+		case r.single():
 			for j := range e.Results {
 				e.Results[j].text(&b)
 			}
-		} else {
+		case e.measured():
 			r.table(&b, e)
 		}
-		for _, n := range e.Notes(len(r.Servers) > 1) {
+		for _, n := range e.Notes(len(r.Servers) > 1, false) {
 			fmt.Fprintf(&b, "  ! %s\n", strings.TrimSpace(indent(n, "    ")))
 		}
+	}
+	if m := r.method(); m != "" && r.Measured() {
+		fmt.Fprintf(&b, "\n%s\n", m)
 	}
 	if r.Interrupted {
 		b.WriteString("interrupted\n")
@@ -174,11 +178,7 @@ func (r *Report) describeMachine() string {
 // WriteMarkdown writes tables that can be pasted into a document.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s.", r.describeMachine())
-	if r.Rounds > 1 {
-		fmt.Fprintf(&b, " Medians of %d rounds, in brackets the least and the most.", r.Rounds)
-	}
-	b.WriteString("\n\n")
+	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(r.describeMachine()+". "+r.method()))
 	for _, s := range r.Servers {
 		if s.local() {
 			fmt.Fprintf(&b, "- %s: `%s`\n", s.Name, strings.Join(s.Command, " "))
@@ -190,17 +190,10 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	for i := range r.Entries {
 		e := &r.Entries[i]
 		fmt.Fprintf(&b, "\n### %s\n\n%s: %s.\n\n", e.Scenario, e.About, e.Config.Describe())
-		head := r.header()
-		fmt.Fprintf(&b, "| %s |\n|%s%s\n", strings.Join(head, " | "), " --- |", strings.Repeat(" ---: |", len(head)-1))
-		load := ""
-		for _, row := range r.Rows(e) {
-			if row.Load != load {
-				load = row.Load
-				fmt.Fprintf(&b, "| **%s** |%s\n", loadName(load), strings.Repeat(" |", len(head)-1))
-			}
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(r.cells(&row), " | "))
+		if e.measured() {
+			r.markdownTable(&b, e)
 		}
-		for _, n := range e.Notes(len(r.Servers) > 1) {
+		for _, n := range e.Notes(len(r.Servers) > 1, false) {
 			fmt.Fprintf(&b, "\n- %s\n", indent(n, "  ")[2:])
 		}
 	}
@@ -209,4 +202,17 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (r *Report) markdownTable(b *strings.Builder, e *Entry) {
+	head := r.header()
+	fmt.Fprintf(b, "| %s |\n|%s%s\n", strings.Join(head, " | "), " --- |", strings.Repeat(" ---: |", len(head)-1))
+	load := ""
+	for _, row := range r.Rows(e) {
+		if row.Load != load {
+			load = row.Load
+			fmt.Fprintf(b, "| **%s** |%s\n", loadName(load), strings.Repeat(" |", len(head)-1))
+		}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(r.cells(&row), " | "))
+	}
 }

@@ -1,26 +1,40 @@
-// Command sheafperf puts a load on servers that speak beanstalkd's protocol,
-// and says what it takes.
+// Command sheafperf puts a load on servers that speak beanstalkd's protocol or
+// Gearman's, and says what it takes.
 //
-//	sheafperf run SCENARIO… [FLAGS] --addr HOST:PORT [--pid PID]
+//	sheafperf run SCENARIO… [FLAGS] --addr HOST[:PORT] [--pid PID]
 //	sheafperf run SCENARIO… [FLAGS] --server 'NAME=COMMAND … {port}'
 //	sheafperf compare --server 'A=…' --server 'B=…' [SCENARIO…] [FLAGS]
-//	sheafperf check [SCENARIO…] [FLAGS] --addr HOST:PORT | --server '…'
+//	sheafperf check [SCENARIO…] [FLAGS] --addr HOST[:PORT] | --server '…'
 //	sheafperf list
+//	sheafperf --version
 //
 // run measures throughput, latency, and of a server that it starts or whose
 // --pid it is given, CPU and memory. compare does so with several servers in
-// turn, A B A B, and prints medians and ratios. check accounts for every job.
-// list shows the scenarios and their numbers, which flags change; "sheafperf
-// run cycle --help" shows the flags with those of a scenario.
+// turn, A B A B, and prints medians, and medians of the ratios of neighbouring
+// runs. check accounts for every job. list shows the scenarios and their
+// numbers, which flags change; "sheafperf run cycle --help" shows the flags that
+// a scenario takes, with its numbers.
 //
 // # Servers
 //
-// A server is one that runs (--addr), or is started for each run (--server)
-// with a free port of the loopback interface for {port} and a fresh directory
-// for {dir}, and is ended after it. No shell is involved, but words may be
-// quoted. The scenarios durable and restart append beanstalkd's -b {dir} -f MS
-// to a command that does not say {dir}. Where a server listens elsewhere than
-// on 127.0.0.1 is its own business, so say -l 127.0.0.1.
+// A server is one that runs (--addr; without a port, 11300 or Gearman's 4730), or is
+// started for each run (--server) with a free port of the loopback interface for
+// {port} and a fresh directory for {dir}, and is ended after it. No shell is
+// involved, but words may be quoted. The scenarios durable and restart append
+// beanstalkd's -b {dir} -f MS to a command that does not say {dir}. Where a
+// server listens elsewhere than on 127.0.0.1 is its own business, so say
+// -l 127.0.0.1.
+//
+// {port} is the port that the load is for: of the scenarios gearman-… the one
+// that speaks Gearman, and of all others beanstalkd's. A server that speaks both
+// gets a second free port for {port2}:
+//
+//	sheafperf compare gearman \
+//		--server 'sheafd=bin/sheafd -l 127.0.0.1 -p {port2} --gearman 127.0.0.1:{port}' \
+//		--server 'gearmand=gearmand -L 127.0.0.1 -p {port} -l stderr -P {dir}/pid'
+//
+// "all" is all scenarios of beanstalkd's protocol without their presets, and
+// "gearman" those of Gearman's.
 //
 // On a server that runs, tubes are called sheafperf-PID-N, and what is left in
 // them is deleted at the end.
@@ -28,8 +42,10 @@
 // # Output
 //
 // The report goes to standard output: text, --json or --markdown. --html FILE
-// writes a page beside it that can be read by itself. Progress is shown on
-// standard error if that is a terminal.
+// writes a page beside it that can be read by itself. What has failed is said on
+// standard error, once for all rounds of a scenario; the report only says that
+// it has, but as JSON and in the page also why. If there is no server, that is
+// all that is said. Progress is shown on standard error if that is a terminal.
 //
 // # Exit status
 //

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,6 +16,19 @@ import (
 
 	"github.com/sheafq/sheaf/perf"
 )
+
+// version is set by the linker, as sheafd's is (see the Makefile).
+var version = ""
+
+func versionString() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}
 
 // The exit status is 130 after SIGINT, as a shell has it.
 const interrupted = 130
@@ -32,7 +47,7 @@ func main() {
 	switch {
 	case err == nil:
 	case errors.As(err, &mistake):
-		fmt.Fprintf(os.Stderr, "sheafperf: %v; see sheafperf --help\n", err)
+		fmt.Fprintf(os.Stderr, "sheafperf: %v; see %s\n", err, helpOf(os.Args[1:]))
 		os.Exit(2)
 	case errors.Is(err, errInterrupted):
 		os.Exit(interrupted)
@@ -40,6 +55,14 @@ func main() {
 		fmt.Fprintf(os.Stderr, "sheafperf: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// helpOf names the help for a command line that has a mistake.
+func helpOf(args []string) string {
+	if len(args) > 0 && slices.Contains([]string{"run", "compare", "check", "list"}, args[0]) {
+		return "sheafperf " + args[0] + " --help"
+	}
+	return "sheafperf --help"
 }
 
 // raiseFileLimit lets us, and the servers that we start, have as many
@@ -63,9 +86,12 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	switch name {
 	case "run", "compare", "check":
 	case "list":
-		return list(out)
+		return list(out, args)
 	case "help", "--help", "-h":
 		_, err := io.WriteString(out, overview)
+		return err
+	case "--version", "-v":
+		_, err := fmt.Fprintln(out, "sheafperf", versionString())
 		return err
 	case "":
 		return usageError{errors.New("what is to be done? run, compare, check or list")}
@@ -120,6 +146,7 @@ func measure(ctx context.Context, o *options, args []string, out io.Writer) erro
 	switch {
 	case o.json:
 		written = r.WriteJSON(out)
+	case err != nil && !r.Measured(): // there is nothing to tell but err
 	case o.markdown:
 		written = r.WriteMarkdown(out)
 	default:
@@ -149,6 +176,9 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 				return errors.Join(append(failed, errInterrupted)...)
 			}
 			v, err := perf.Check(ctx, l.Scenario, l.Config, t, p)
+			if errors.Is(err, perf.ErrNoServer) { // nor will there be one for the others
+				return errors.Join(append(failed, err)...)
+			}
 			how := "ok"
 			switch {
 			case v.Faults > 0:
@@ -172,14 +202,21 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 }
 
 // list shows the scenarios and their presets.
-func list(out io.Writer) error {
+func list(out io.Writer, args []string) error {
+	switch {
+	case slices.Contains(args, "--help") || slices.Contains(args, "-h"):
+		_, err := io.WriteString(out, listUsage)
+		return err
+	case len(args) > 0:
+		return usageError{fmt.Errorf("unknown argument: %s; list takes none", args[0])}
+	}
 	var b strings.Builder
 	for _, s := range perf.Scenarios() {
 		name := s.Name
 		if s.Of != "" {
 			name = "  " + name
 		}
-		fmt.Fprintf(&b, "%-18s %s\n%-18s   %s\n", name, s.About, "", s.Config.Describe())
+		fmt.Fprintf(&b, "%-26s %s\n%-26s   %s\n", name, s.About, "", s.Config.Describe())
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

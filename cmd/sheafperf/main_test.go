@@ -205,7 +205,7 @@ func TestScenarios(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, s := range perf.Scenarios() {
-		if s.Of == "" && s.Name != "delayed" {
+		if s.Of == "" && s.Name != "delayed" && !s.Gearman {
 			names = append(names, s.Name)
 		}
 	}
@@ -266,7 +266,7 @@ func TestCompare(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	perform(t, nil, append([]string{"check", sheafd(t, "sheafd"), "--threads=2", "--watch=3", "--body=uniform:0-3000"}, short...)...).
-		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "every job came once and intact")
+		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "no job was lost, damaged or mixed up, and none came again but after a release")
 }
 
 // A server that runs: it is left as it was.
@@ -351,11 +351,18 @@ func TestUsage(t *testing.T) {
 		{[]string{"help"}, 0, []string{"Usage: sheafperf run", "compare", "check", "list"}},
 		{[]string{"--help"}, 0, []string{"Usage: sheafperf run"}},
 		{[]string{"list"}, 0, []string{"cycle-8x64", "8 connections × 64 in flight", "backlog-10m", "mixed", "uniform:1-2 s"}},
+		{[]string{"list", "extra"}, 2, []string{"unknown argument: extra", "see sheafperf list --help"}},
+		{[]string{"list", "--help"}, 0, []string{"Usage: sheafperf list\n"}},
+		{[]string{"--version"}, 0, []string{"sheafperf "}},
 		{[]string{"run", "--help"}, 0, []string{"Usage: sheafperf run", "--rate", "--addr"}},
 		{[]string{"compare", "handoff", "-h"}, 0, []string{"Usage: sheafperf compare", "--baseline", "(default 32)", "those of handoff"}},
 		{[]string{"check", "-h"}, 0, []string{"Usage: sheafperf check", "--grace"}},
-		{[]string{"dance"}, 2, []string{`unknown command "dance"`}},
-		{[]string{"run", "--addr=x"}, 2, []string{"which scenario?"}},
+		{[]string{"dance"}, 2, []string{`unknown command "dance"`, "see sheafperf --help"}},
+		{[]string{"run", "--addr=x"}, 2, []string{"which scenario?", "see sheafperf run --help"}},
+		{[]string{"check", "--nonsense"}, 2, []string{"see sheafperf check --help"}},
+		{[]string{"run", "cycle", "--addr=x:y"}, 2, []string{"--addr x:y: must be HOST, HOST:PORT or unix:PATH"}},
+		{[]string{"run", "cycle", "--addr=unix:"}, 2, []string{"--addr unix:: the path is missing"}},
+		{[]string{"run", "consume", "--addr=x", "--delay=1"}, 2, []string{"--delay: there is no use for it in consume"}},
 		{[]string{"run", "cycle"}, 2, []string{"which server?"}},
 		{[]string{"run", "nix", "--addr=x"}, 2, []string{`no scenario "nix"`}},
 		{[]string{"run", "cycle", "--addr=x", "--server=y {port}"}, 2, []string{"do not go together"}},
@@ -371,5 +378,68 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "cycle", "--addr=x", "--html=/no/such/dir/x"}, 1, []string{"/no/such/dir/x"}},
 	} {
 		perform(t, nil, tt.args...).has(t, tt.code, tt.want...)
+	}
+}
+
+// Whatever fails in every round, and on both threads, is said once.
+func TestFailuresAreSaidOnce(t *testing.T) {
+	t.Parallel()
+	args := append([]string{"run", "cycle", sheafd(t, "sheafd") + " -z 10", "--rounds=2", "--threads=2"}, short...)
+	r := perform(t, nil, args...)
+	r.has(t, 1, "cycle on sheafd failed in 2 of 2 rounds: connection ", `got "JOB_TOO_BIG"; start the server with a larger -z`)
+	if strings.Count(r.stdout+r.stderr, "JOB_TOO_BIG") != 1 {
+		t.Errorf("it is said more than once:\n%s%s", r.stdout, r.stderr)
+	}
+	const nobody = "sheafperf: no server at 127.0.0.1:1: connect: connection refused\n"
+	for _, command := range []string{"run cycle handoff --rounds=2", "run cycle --markdown", "check"} {
+		if r := perform(t, nil, append(strings.Fields(command), "--addr=127.0.0.1:1")...); r != (run{1, "", nobody}) {
+			t.Errorf("%s: %+v", command, r)
+		}
+	}
+}
+
+// Gearman's scenarios, against gearmand. Where it is not installed the test is
+// skipped, and fails in CI.
+func TestGearman(t *testing.T) {
+	t.Parallel()
+	path, err := exec.LookPath("gearmand")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/gearmand") // not in everybody's PATH
+	}
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("gearmand is not installed: %v", err)
+		}
+		t.Skipf("not tried with gearmand: %v (Debian's package gearman-job-server has it)", err)
+	}
+	server := func(name string) string {
+		return "--server=" + name + "=" + path + " -p {port} -L 127.0.0.1 -l stderr -P {dir}/pid-{port2}"
+	}
+	flags := []string{"--duration=200ms", "--warm-up=20ms", "--jobs=2000"}
+	page := filepath.Join(t.TempDir(), "report.html")
+	perform(t, nil, append([]string{"compare", "gearman", server("new"), server("old"), "--rounds=1", "--html", page}, flags...)...).
+		has(t, 0, "gearman-foreground: ", "gearman-background: ", "gearman-grab: ", "new / old", "round trip p99.9", "submit p99.9", "grab p99.9", "NO_JOB per job")
+	perform(t, nil, append([]string{"check", "gearman", server("gearmand")}, flags...)...).
+		has(t, 0, "gearman-foreground on gearmand: ok: ", "gearman-background on gearmand: ok: ", "gearman-grab on gearmand: ok: ")
+	perform(t, nil, "run", "cycle", server("gearmand")).has(t, 1, "it speaks another protocol than the scenario")
+	perform(t, nil, "run", "gearman-grab", sheafd(t, "sheafd")).has(t, 1, "it speaks another protocol than the scenario")
+	perform(t, nil, "run", "gearman", server("gearmand"), "--priority=5").has(t, 2, "--priority: there is no use for it in gearman-foreground, gearman-background, gearman-grab")
+	perform(t, nil, "run", "gearman", "--addr=localhost").has(t, 1, "no server at localhost:4730")
+}
+
+// Help for a scenario has the flags that it takes.
+func TestHelpOfAScenario(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ scenario, has, not string }{
+		{"cycle", "--connections N", "--producers"},
+		{"handoff", "--producers N", "--connections"},
+		{"cycle handoff", "--producers N", "--beside"},
+		{"consume", "--jobs N", "--delay"},
+		{"", "--sync MS", "(N)"},
+	} {
+		r := perform(t, nil, append(append([]string{"run"}, strings.Fields(tt.scenario)...), "--help")...)
+		if r.code != 0 || !strings.Contains(r.stdout, tt.has) || strings.Contains(r.stdout, tt.not) {
+			t.Errorf("%q has no %q, or has %q:\n%s%s", tt.scenario, tt.has, tt.not, r.stdout, r.stderr)
+		}
 	}
 }

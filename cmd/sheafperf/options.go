@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,32 +83,38 @@ func parse(command string, args []string) (*options, error) {
 
 // useless finds a flag that was given and that no scenario has a use for.
 func (o *options) useless(fs *pflag.FlagSet, names []string) (err error) {
+	unused := o.unused()
 	fs.Visit(func(f *pflag.Flag) {
-		for _, l := range o.loads {
-			if !slices.Contains(l.Unused(), f.Name) {
-				return
-			}
+		if slices.Contains(unused, f.Name) {
+			err = usageError{fmt.Errorf("--%s: there is no use for it in %s", f.Name, strings.Join(names, ", "))}
 		}
-		err = usageError{fmt.Errorf("--%s: there is no use for it in %s", f.Name, strings.Join(names, ", "))}
 	})
 	return err
+}
+
+// unused lists the flags that none of the scenarios has a use for.
+func (o *options) unused() (flags []string) {
+	for i, l := range o.loads {
+		if i == 0 {
+			flags = l.Unused()
+		} else {
+			flags = slices.DeleteFunc(flags, func(f string) bool { return !slices.Contains(l.Unused(), f) })
+		}
+	}
+	return flags
 }
 
 // names returns the scenarios that are meant.
 func (o *options) names(args []string) ([]string, error) {
 	switch {
-	case o.help:
-		return args, nil
-	case slices.Equal(args, []string{"all"}):
-		var all []string
-		for _, s := range perf.Scenarios() {
-			if s.Of == "" && !(o.command == "check" && s.Name == "restart") {
-				all = append(all, s.Name)
-			}
-		}
-		return all, nil
 	case len(args) > 0:
-		return args, nil
+		var names []string
+		for _, arg := range args {
+			names = append(names, o.family(arg)...)
+		}
+		return names, nil
+	case o.help:
+		return nil, nil
 	case o.command == "compare":
 		return comparison, nil
 	case o.command == "check":
@@ -115,11 +123,25 @@ func (o *options) names(args []string) ([]string, error) {
 	return nil, usageError{errors.New("which scenario? sheafperf list shows those that there are")}
 }
 
+// family returns the scenarios that a name stands for. Those of all speak one
+// protocol, since {port} and --addr are a port that speaks one.
+func (o *options) family(name string) (names []string) {
+	if name != "all" && name != "gearman" {
+		return []string{name}
+	}
+	for _, s := range perf.Scenarios() {
+		if s.Of == "" && s.Gearman == (name == "gearman") && !(o.command == "check" && s.Name == "restart") {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // complete finds the servers, and what does not go together.
 func (o *options) complete() error {
 	switch {
 	case o.addr == "" && len(o.servers) == 0:
-		return usageError{errors.New("which server? --addr HOST:PORT is one that runs, --server 'NAME=COMMAND … {port}' is started")}
+		return usageError{errors.New("which server? --addr HOST[:PORT] is one that runs, --server 'NAME=COMMAND … {port}' is started")}
 	case o.addr != "" && len(o.servers) > 0:
 		return usageError{errors.New("--addr and --server do not go together")}
 	case o.command == "compare" && len(o.servers) < 2:
@@ -134,6 +156,11 @@ func (o *options) complete() error {
 		return usageError{errors.New("--json and --markdown do not go together")}
 	}
 	if o.addr != "" {
+		addr, err := address(o.addr, o.defaultPort())
+		if err != nil {
+			return usageError{fmt.Errorf("--addr %s: %w", o.addr, err)}
+		}
+		o.addr = addr
 		o.targets = []*perf.Target{{Name: o.addr, Addr: o.addr, Pid: o.pid, StartTimeout: o.startTimeout}}
 		return nil
 	}
@@ -152,4 +179,31 @@ func (o *options) complete() error {
 		return usageError{fmt.Errorf("--baseline %s: there is no such server", o.baseline)}
 	}
 	return nil
+}
+
+// defaultPort is beanstalkd's, or Gearman's if that alone is to be spoken.
+func (o *options) defaultPort() string {
+	if slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return !l.Gearman }) {
+		return "11300"
+	}
+	return "4730"
+}
+
+// address completes what --addr was given: unix:PATH as it is, or HOST:PORT, of
+// which the port may be missing.
+func address(text, defaultPort string) (string, error) {
+	if path, is := strings.CutPrefix(text, "unix:"); is {
+		if path == "" {
+			return "", errors.New("the path is missing")
+		}
+		return text, nil
+	}
+	if bare := strings.TrimSuffix(strings.TrimPrefix(text, "["), "]"); !strings.Contains(bare, ":") || net.ParseIP(bare) != nil {
+		return net.JoinHostPort(bare, defaultPort), nil
+	}
+	_, port, err := net.SplitHostPort(text)
+	if n, e := strconv.ParseUint(port, 10, 16); err != nil || e != nil || n == 0 {
+		return "", errors.New("must be HOST, HOST:PORT or unix:PATH, with a port from 1 to 65535")
+	}
+	return text, nil
 }

@@ -1,0 +1,373 @@
+package perf
+
+// What a driver does with Gearman's packets: play.go's part for them. All of it
+// is on the hot path.
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// A gearmanConn is what a connection of a Gearman load has in hand beside the
+// commands in its ring, which are those that are answered in order: SUBMIT_JOB,
+// SUBMIT_JOB_BG and GRAB_JOB.
+type gearmanConn struct {
+	// Of a client: what stands before the workload of each job, and its
+	// foreground jobs under way.
+	submit []byte
+	slots  []slot
+	free   []int32
+
+	// Of a worker: whether it was told to wait for NOOP, and how many
+	// WORK_COMPLETE it has sent that no answer stands behind yet. Those are
+	// answered by the answer to the GRAB_JOB after them. With a ledger, also
+	// which jobs these are, those of earlier GRAB_JOBs first.
+	asleep bool
+	sent   int32
+	done   []uint64
+}
+
+// A slot is a foreground job under way.
+type slot struct {
+	pending
+	used      bool
+	size      int // of the workload
+	handleLen int // 0: JOB_CREATED was not read yet
+	handle    [longestHandle]byte
+}
+
+func newGearmanConn(g *group, function string) *gearmanConn {
+	gc := &gearmanConn{}
+	if function == "" {
+		return gc
+	}
+	// The unique is empty: every job is one of its own.
+	gc.submit = append(gc.submit, function...)
+	gc.submit = append(gc.submit, 0, 0)
+	gc.slots = make([]slot, g.depth)
+	for i := range gc.slots {
+		gc.free = append(gc.free, int32(i))
+	}
+	return gc
+}
+
+// job returns the slot of the job in flight with that handle, or nil.
+func (gc *gearmanConn) job(handle []byte) *slot {
+	for i := range gc.slots {
+		if s := &gc.slots[i]; s.is(handle) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (s *slot) is(handle []byte) bool {
+	return s.used && s.handleLen > 0 && bytes.Equal(s.handle[:s.handleLen], handle)
+}
+
+// leave frees a slot.
+func (gc *gearmanConn) leave(s *slot) {
+	s.used = false
+	gc.free = append(gc.free, s.line)
+}
+
+// say appends the command that p's script has next. The slot of a foreground
+// job is p.line; the WORK_COMPLETEs that a GRAB_JOB answers for are p.from.
+func (d *driver) say(c *conn, p *pending) {
+	switch p.op {
+	case opSubmit, opSubmitBG:
+		d.submit(c, p)
+	case opGrab:
+		c.out = appendPacketHeader(c.out, packetGrab, 0)
+		p.from, c.gearman.sent = c.gearman.sent, 0
+	}
+}
+
+// submit appends a job.
+func (d *driver) submit(c *conn, p *pending) {
+	w, gc := d.load.wire, c.gearman
+	size := w.puts[c.line].size
+	if c.line++; c.line == len(w.puts) {
+		c.line = 0
+	}
+	kind := packetSubmitBG
+	if p.op == opSubmit {
+		kind = packetSubmit
+	}
+	c.out = appendPacketHeader(c.out, kind, len(gc.submit)+size)
+	c.out = append(c.out, gc.submit...)
+	at := len(c.out)
+	c.out = append(c.out, w.payload[c.cut:c.cut+size]...)
+	body := c.out[at:]
+	c.cut = (c.cut + stride) % variety
+	if p.op == opSubmit {
+		last := len(gc.free) - 1
+		p.line, gc.free = gc.free[last], gc.free[:last]
+		stampWorkload(body, c.number, p.line)
+	}
+	if d.load.ledger != nil {
+		p.number = d.load.ledger.next()
+		stampCheck(body, p.number)
+	}
+	if p.op == opSubmit {
+		gc.slots[p.line] = slot{pending: *p, used: true, size: size}
+	}
+}
+
+// hear serves the packets in in and returns the beginning of one that has not
+// arrived whole.
+func (d *driver) hear(c *conn, in []byte, now int64) ([]byte, error) {
+	var p packet
+	for {
+		n, want, err := p.cut(in)
+		if err != nil {
+			return nil, d.failed(c, err)
+		}
+		if n == 0 {
+			c.want = want
+			return in, nil
+		}
+		if err := d.heard(c, &p, now); err != nil {
+			return nil, d.failed(c, err)
+		}
+		in = in[n:]
+	}
+}
+
+// heard serves a packet.
+func (d *driver) heard(c *conn, p *packet, now int64) error {
+	switch p.kind {
+	case packetNoop:
+		// One that does not come to a worker who sleeps has crossed with its
+		// GRAB_JOB.
+		if c.gearman.asleep {
+			c.gearman.asleep = false
+			d.begin(c, now)
+		}
+		return nil
+	case packetWorkComplete:
+		return d.result(c, p, now)
+	}
+	if c.head == c.tail {
+		return fmt.Errorf("the server says %v, and nothing was asked", *p)
+	}
+	asked := *c.front() // its place may be taken by what is sent next
+	grab := asked.op == opGrab
+	switch {
+	case p.kind == packetCreated && !grab:
+		c.head++
+		return d.created(c, &asked, p, now)
+	case p.kind == packetAssign && grab:
+		c.head++
+		return d.assigned(c, &asked, p, now)
+	case p.kind == packetNoJob && grab:
+		c.head++
+		d.noJob(c, &asked, now)
+		return nil
+	}
+	return fmt.Errorf("sent %v, got %v", packetOf(asked.op), *p)
+}
+
+func packetOf(o op) packetType {
+	switch o {
+	case opSubmit:
+		return packetSubmit
+	case opSubmitBG:
+		return packetSubmitBG
+	}
+	return packetGrab
+}
+
+// count counts jobs that are done, if they are what c's group counts. A job is
+// one operation, however many packets it took: how often workers are woken in
+// vain is up to the server, and nothing that it should be praised for.
+func (d *driver) count(c *conn, o op, jobs int64, now int64) {
+	if o != c.group.counted || jobs == 0 {
+		return
+	}
+	d.answers += jobs
+	d.jobs += jobs
+	if d.rec.within(now) {
+		d.rec.answers += jobs
+		d.rec.jobs += jobs
+		d.rec.last = now
+	}
+}
+
+// created serves the answer to a submit.
+func (d *driver) created(c *conn, asked *pending, p *packet, now int64) error {
+	handle, _, err := p.handle()
+	if err != nil {
+		return err
+	}
+	d.put++
+	d.rec.latency(int(asked.op), asked.due, now)
+	if ledger := d.load.ledger; ledger != nil {
+		if err := ledger.created(asked.number, handle); err != nil {
+			return err
+		}
+	}
+	if asked.op == opSubmitBG {
+		d.count(c, opSubmitBG, 1, now)
+		d.end(c, asked, now)
+		return nil
+	}
+	s := &c.gearman.slots[asked.line]
+	s.handleLen = copy(s.handle[:], handle)
+	return nil
+}
+
+// result serves the WORK_COMPLETE of a foreground job.
+func (d *driver) result(c *conn, p *packet, now int64) error {
+	handle, result, err := p.handle()
+	if err != nil {
+		return err
+	}
+	gc, ledger := c.gearman, d.load.ledger
+	var s *slot
+	if len(result) >= headerMark && submitterOf(result) == c.number {
+		if i := slotOf(result); i >= 0 && int(i) < len(gc.slots) && gc.slots[i].is(handle) {
+			s = &gc.slots[i]
+		}
+	}
+	right := s != nil && markOf(result) == markResult && len(result) == s.size
+	if ledger != nil {
+		if s == nil {
+			s = gc.job(handle)
+		}
+		if s == nil {
+			ledger.completedAgain(handle)
+			return nil
+		}
+		ledger.result(s.number, handle, result, right)
+	} else if !right {
+		return fmt.Errorf("got %v, which is not the result of a job of this client", *p)
+	}
+	done := s.pending // its slot may be taken by what is submitted next
+	gc.leave(s)
+	d.done++
+	d.count(c, opResult, 1, now)
+	d.end(c, &done, now)
+	return nil
+}
+
+// assigned serves a job that a worker was given: it is done at once, and the
+// next one is asked for in the same write.
+func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
+	handle, workload, err := p.job()
+	if err != nil {
+		return err
+	}
+	gc := c.gearman
+	d.confirmed(c, asked, now)
+	var number uint64
+	if ledger := d.load.ledger; ledger != nil {
+		if number, err = ledger.assigned(handle, workload); err != nil {
+			return err
+		}
+	}
+	if c.group.waits {
+		if len(workload) < headerMark {
+			return fmt.Errorf("job %s has a workload of %d bytes, which no client of this load has submitted", quote(handle), len(workload))
+		}
+		d.complete(c, handle, workload)
+	} else {
+		d.complete(c, handle, nil)
+	}
+	gc.sent++
+	if ledger := d.load.ledger; ledger != nil {
+		ledger.sending(opDelete, number)
+		gc.done = append(gc.done, number)
+	}
+	if c.group.waits {
+		d.send(c, &pending{due: now, began: now, script: asked.script})
+		return nil
+	}
+	d.rec.latency(int(opGrab), asked.due, now)
+	d.end(c, asked, now)
+	return nil
+}
+
+// complete appends a WORK_COMPLETE: of a workload its result, or without one
+// nothing, since nobody gets what comes of a background job.
+func (d *driver) complete(c *conn, handle, workload []byte) {
+	c.out = appendPacketHeader(c.out, packetWorkComplete, len(handle)+1+len(workload))
+	c.out = append(c.out, handle...)
+	c.out = append(c.out, 0)
+	at := len(c.out)
+	c.out = append(c.out, workload...)
+	if result := c.out[at:]; len(result) > 0 {
+		markDone(result)
+		// What was damaged on the way must not look intact.
+		if d.load.ledger != nil && len(workload) >= headerCheck && intactBody(workload) {
+			stampCheck(result, numberOf(workload))
+		}
+	}
+	d.toWrite(c)
+}
+
+// confirmed takes the answer to a GRAB_JOB as that to the WORK_COMPLETEs before
+// it.
+func (d *driver) confirmed(c *conn, asked *pending, now int64) {
+	d.count(c, opGrab, int64(asked.from), now)
+	if ledger := d.load.ledger; ledger != nil {
+		gc := c.gearman
+		if !c.group.waits { // of a foreground job its client tells the end
+			ledger.completed(gc.done[:asked.from])
+		}
+		gc.done = gc.done[:copy(gc.done, gc.done[asked.from:])]
+	}
+}
+
+// noJob has a worker wait, or leaves a queue that is empty.
+func (d *driver) noJob(c *conn, asked *pending, now int64) {
+	d.confirmed(c, asked, now)
+	if !c.group.waits {
+		c.quota = 0
+		d.end(c, asked, now)
+		return
+	}
+	if d.rec.within(now) {
+		d.rec.vain++
+	}
+	c.running--
+	c.gearman.asleep = true
+	c.out = appendPacketHeader(c.out, packetPreSleep, 0)
+	d.toWrite(c)
+}
+
+// unfinished tells the ledger of the foreground jobs that were under way when a
+// load ended: they are lost, or if the load was cut, nobody knows. The server
+// drops those that no worker has, since their clients are gone.
+func (l *load) unfinished(cut bool) {
+	for _, c := range l.conns {
+		if c.gearman == nil {
+			continue
+		}
+		for i := range c.gearman.slots {
+			if s := &c.gearman.slots[i]; s.used {
+				l.ledger.unfinished(s.number, s.handle[:s.handleLen], cut)
+			}
+		}
+	}
+}
+
+// unanswered is how much is in flight on c, and what of it is first; a worker
+// that sleeps has asked for nothing.
+func (gc *gearmanConn) unanswered(c *conn) (n int, first string) {
+	n = int(c.tail - c.head)
+	if n > 0 {
+		first = packetOf(c.front().op).String()
+		if len(gc.submit) > 0 {
+			first += " " + string(gc.submit[:bytes.IndexByte(gc.submit, 0)])
+		}
+	}
+	for i := range gc.slots {
+		if s := &gc.slots[i]; s.used && s.handleLen > 0 {
+			if n++; first == "" {
+				first = fmt.Sprintf("SUBMIT_JOB, which JOB_CREATED %s was", s.handle[:s.handleLen])
+			}
+		}
+	}
+	return n, first
+}

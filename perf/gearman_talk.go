@@ -1,0 +1,69 @@
+package perf
+
+// Plain conversation with a Gearman server, while no clock runs.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// register tells the server which functions a worker can do, and waits until it
+// knows: CAN_DO has no answer, so an ECHO_REQ follows. Of a client, which names
+// the function with each job, the server learns nothing before.
+func (t *text) register(_ string, functions []string) error {
+	t.SetDeadline(time.Now().Add(dialTimeout))
+	var out []byte
+	for _, f := range functions {
+		out = appendPacket(out, packetCanDo, f)
+	}
+	const mark = "sheafperf"
+	if _, err := t.Write(appendPacket(out, packetEcho, mark)); err != nil {
+		return fmt.Errorf("writing to the server: %w", err)
+	}
+	in := make([]byte, packetHeader+len(mark))
+	if _, err := io.ReadFull(t.r, in); err != nil {
+		return closedError(err, "reading the answer to ECHO_REQ")
+	}
+	var p packet
+	if n, _, err := p.cut(in); err != nil {
+		return err
+	} else if n == 0 || p.kind != packetEchoed || !bytes.Equal(p.body, []byte(mark)) {
+		return fmt.Errorf("sent ECHO_REQ %q, got %s", mark, quote(in))
+	}
+	return nil
+}
+
+// gearmanVersion asks a server for its version by the text protocol, which
+// costs it nothing. It waits for as long as ctx says.
+func gearmanVersion(ctx context.Context, addr string) (string, error) {
+	line, err := askOnce(ctx, addr, "version\r\n") // CR LF, so that a server of beanstalkd's protocol answers, too
+	if err != nil {
+		return "", err
+	}
+	version, is := strings.CutPrefix(line, "OK ")
+	if !is {
+		return "", fmt.Errorf("sent %q, got %s: %w", "version", quote([]byte(line)), errOtherProtocol)
+	}
+	return version, nil
+}
+
+// dropFunctions removes functions that nobody submits to any more from a server
+// that goes on: gearmand remembers each for good. It refuses while it has not
+// seen that their workers have left, so this is tried for a moment; what is
+// still there then is an empty line in its status.
+func (s *session) dropFunctions() {
+	end := time.Now().Add(time.Second)
+	for i := range s.cfg.Tubes {
+		for {
+			line, err := askOnce(s.ctx, s.target.Addr, "drop function "+s.tube(i)+"\r\n")
+			if err == nil && strings.HasPrefix(line, "OK") || time.Now().After(end) || s.ctx.Err() != nil {
+				break
+			}
+			s.sleep(10 * time.Millisecond)
+		}
+	}
+}
