@@ -19,12 +19,12 @@ package main_test
 //     the command that ends the wait and more: the two then act at once. Such a
 //     client is only released by a command alone, and is the only one.
 //   - A client that leaves with jobs of several tubes, while another waits on
-//     several: the reference puts the jobs back one by one in the order in
+//     several of them: the reference puts the jobs back one by one in the order in
 //     which they were reserved, and the first that fits is given away at once;
 //     over several shards there is no such order. Nobody waits when such a
 //     client leaves.
-//   - Two deadlines close to each other while a client waits: which comes first
-//     decides what the client gets. It is hung up before.
+//   - Two deadlines close to each other while a client waits, if both may end the
+//     wait: which comes first decides what the client gets. It is hung up before.
 //   - A TTR that runs out, until the holder's next command: 1.12 overlooks a
 //     TTR when it looks in the very microsecond in which it ends, which it
 //     often does, since it spins through the last millisecond; it looks again

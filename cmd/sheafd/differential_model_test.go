@@ -6,6 +6,7 @@ package main_test
 // is not there.
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,6 +122,63 @@ func (m *diffModel) deadlines(clients []*diffClient, now, end time.Time) diffDea
 	}
 	l.sort()
 	return l
+}
+
+// held is every tube of which c holds a job, or may when it gets to what it has
+// sent.
+func (m *diffModel) held(c *diffClient) map[string]bool {
+	tubes := map[string]bool{}
+	for _, j := range m.jobs {
+		if j.holder == c {
+			tubes[j.tube] = true
+		}
+	}
+	for _, q := range c.asked {
+		id, _, _ := diffNumber(strings.TrimPrefix(q.line, "reserve-job"))
+		if j := m.byID[id]; j != nil && q.verb() == "reserve-job" {
+			tubes[j.tube] = true
+		}
+	}
+	return tubes
+}
+
+// feeds says whether c's leaving would put back a job of a tube on which o may
+// wait.
+func (m *diffModel) feeds(c, o *diffClient) bool {
+	held := m.held(c)
+	for tube := range o.mayWatch(nil) {
+		if held[tube] {
+			return true
+		}
+	}
+	return false
+}
+
+// felt returns those deadlines until end that may end the wait of a client: what
+// is their order, the client's answer shows. Where a client has sent more behind
+// its reserve, that may show anything that happens in any tube.
+func (m *diffModel) felt(clients []*diffClient, now, end time.Time) diffDeadlines {
+	tubes, all := map[string]bool{}, false
+	for _, c := range clients {
+		if c.waiting() {
+			maps.Copy(tubes, c.mayWatch(nil))
+			all = all || len(c.asked) > 1
+		}
+	}
+	felt := diffModel{pauses: maps.Clone(m.pauses)}
+	for _, j := range m.jobs {
+		switch {
+		case j.holder != nil && j.holder.waiting():
+			felt.jobs = append(felt.jobs, j)
+		case all || tubes[j.tube]:
+			// Of others' jobs, that the last second begins tells nobody anything.
+			other := *j
+			other.state = diffReady
+			felt.jobs = append(felt.jobs, &other)
+		}
+	}
+	maps.DeleteFunc(felt.pauses, func(tube string, _ diffSpan) bool { return !all && !tubes[tube] })
+	return felt.deadlines(clients, now, end)
 }
 
 // phases returns the spans at whose phases the answer to r changes.

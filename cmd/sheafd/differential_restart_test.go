@@ -392,16 +392,15 @@ func (r *diffRun) remains(last uint64) (m [2]diffRemains, err error) {
 	if err := r.wakeful(nil); err != nil {
 		return m, err
 	}
-	for i, s := range r.servers {
-		if m[i], err = s.remains(last + 2); err != nil {
-			return m, err
+	err = r.guarded(nil, func(time.Time) (err error) {
+		for i, s := range r.servers {
+			if m[i], err = s.remains(last + 2); err != nil {
+				return err
+			}
 		}
-	}
-	at := diffSpan{m[0].at.lo, m[1].at.hi}
-	if _, late := r.model.deadlines(r.clients, at.lo, at.hi.Add(time.Second)).within(at.lo, at.hi, diffGuard/8); late {
-		return m, errDiffInconclusive
-	}
-	return m, nil
+		return nil
+	})
+	return m, err
 }
 
 // startAgain stops both servers, starts progs in their place, and says when the

@@ -19,7 +19,7 @@ const diffPatience = 10 * time.Second
 
 // errDiffInconclusive ends a run in which the machine was too slow for the
 // clock's guard.
-var errDiffInconclusive = errors.New("inconclusive: a deadline came while a command was under way")
+var errDiffInconclusive = errors.New("inconclusive, for a deadline came at a bad moment")
 
 // A diffFound is the first difference of a run.
 type diffFound struct{ what string }
@@ -39,9 +39,11 @@ type diffRun struct {
 	acts     *diffClient // who sent last
 	clients  []*diffClient
 	mood     diffMood
-	commands int // answered on both
-	restarts int // of both
-	restAt   int // commands after which time goes by next
+	commands int           // answered on both
+	restarts int           // of both
+	restAt   int           // commands after which time goes by next
+	calm     time.Time     // all that has happened by itself until then is compared
+	slow     time.Duration // how long steps take now
 	draining bool
 	log      []string
 	names    int
@@ -59,6 +61,7 @@ func newDiffRun(test string, progs [2]diffProgram, seed uint64) *diffRun {
 		rng:   rand.New(rand.NewPCG(seed, 0)),
 		model: newDiffModel(),
 		mood:  diffMoods[seed%uint64(len(diffMoods))],
+		calm:  time.Now(),
 	}
 }
 
@@ -130,16 +133,25 @@ func (r *diffRun) connect() error {
 	return r.send(c, diffHello(r.rng))
 }
 
-// scatters says whether c's leaving would put back jobs of several tubes while
-// another client waits.
+// scatters says whether c's leaving would put back jobs of several tubes of those
+// on which one other client waits.
 func (r *diffRun) scatters(c *diffClient) bool {
-	tubes := map[string]bool{}
-	for _, j := range r.model.jobs {
-		if j.holder == c {
-			tubes[j.tube] = true
+	held := r.model.held(c)
+	for _, o := range r.clients {
+		if o == c || !o.waiting() {
+			continue
+		}
+		n := 0
+		for tube := range o.mayWatch(nil) {
+			if held[tube] {
+				n++
+			}
+		}
+		if n > 1 {
+			return true
 		}
 	}
-	return len(tubes) > 1 && slices.ContainsFunc(r.clients, func(o *diffClient) bool { return o != c && o.waiting() })
+	return false
 }
 
 // queued returns a client other than c that waits and has sent more behind
@@ -152,6 +164,23 @@ func (r *diffRun) queued(c *diffClient) *diffClient {
 		}
 	}
 	return nil
+}
+
+// leaver returns one of those clients who can leave, nil if there is none: the
+// one who waits and has sent more (see queued), or one who does not release that
+// one by leaving.
+func (r *diffRun) leaver(those func(*diffClient) bool) (c *diffClient) {
+	q := r.queued(nil)
+	for _, o := range r.clients {
+		switch {
+		case !those(o) || r.scatters(o):
+		case o == q:
+			return o
+		case c == nil && (q == nil || !r.model.feeds(o, q)):
+			c = o
+		}
+	}
+	return c
 }
 
 // send sends segments on c's connections, each when the one before has been
@@ -169,51 +198,45 @@ func (r *diffRun) sendWith(c *diffClient, half bool, segments []string) error {
 	if c.sock[0].fd < 0 {
 		return nil // hung up while the clock was waited for
 	}
-	lo := time.Now()
-	due := r.model.deadlines(r.clients, lo, lo.Add(diffPatience+2*time.Second))
 	var phases diffDeadlines
+	now := time.Now()
 	for _, q := range requests {
 		for _, s := range r.model.phases(q) {
-			phases = append(phases, s.phase(lo))
+			phases = append(phases, s.phase(now))
 		}
 	}
-	busy := c.waiting()
-	r.logf("%s> %s", c.name, diffShow(strings.Join(segments, "¦")))
-	if half {
-		r.logf("%s closes its sending side", c.name)
-	}
-	r.acts = c
-	c.asked = append(c.asked, requests...)
-	c.frame.feed([]byte(strings.Join(segments, "")))
-	for i, seg := range segments {
-		for _, s := range c.sock {
-			if err := s.send([]byte(seg)); err != nil && !c.frame.quit {
-				return &diffFound{fmt.Sprintf("sending: %v", err)}
-			}
+	return r.guarded(phases, func(lo time.Time) error {
+		busy := c.waiting()
+		r.logf("%s> %s", c.name, diffShow(strings.Join(segments, "¦")))
+		if half {
+			r.logf("%s closes its sending side", c.name)
 		}
-		if i+1 < len(segments) && !busy {
+		r.acts = c
+		c.asked = append(c.asked, requests...)
+		c.frame.feed([]byte(strings.Join(segments, "")))
+		for i, seg := range segments {
 			for _, s := range c.sock {
-				s.drained(20 * time.Millisecond)
+				if err := s.send([]byte(seg)); err != nil && !c.frame.quit {
+					return &diffFound{fmt.Sprintf("sending: %v", err)}
+				}
+			}
+			if i+1 < len(segments) && !busy {
+				for _, s := range c.sock {
+					s.drained(20 * time.Millisecond)
+				}
 			}
 		}
-	}
-	if half {
-		c.half = true
-		for _, s := range c.sock {
-			s.halfClose()
+		if half {
+			c.half = true
+			for _, s := range c.sock {
+				s.halfClose()
+			}
 		}
-	}
-	var err error
-	if c.half || slices.ContainsFunc(requests, diffRequest.quits) {
-		err = r.ended(c, lo)
-	} else {
-		err = r.settle(lo)
-	}
-	hi := time.Now()
-	if _, ok := append(due, phases...).within(lo, hi, diffGuard/8); ok {
-		return errDiffInconclusive
-	}
-	return err
+		if c.half || slices.ContainsFunc(requests, diffRequest.quits) {
+			return r.ended(c, lo)
+		}
+		return r.settle(lo)
+	})
 }
 
 // waiting is how many clients are owed a reply.
@@ -269,16 +292,17 @@ func (r *diffRun) ended(c *diffClient, lo time.Time) error {
 // hangUp closes c's connections: their sending sides only, where c has sent
 // more behind a reserve that waits.
 func (r *diffRun) hangUp(c *diffClient) error {
-	lo := time.Now()
-	if len(c.asked) > 1 {
-		c.half = true
-		for _, s := range c.sock {
-			s.halfClose()
+	return r.guarded(nil, func(lo time.Time) error {
+		if len(c.asked) > 1 {
+			c.half = true
+			for _, s := range c.sock {
+				s.halfClose()
+			}
+			return r.ended(c, lo)
 		}
-		return r.ended(c, lo)
-	}
-	c.asked = nil
-	return r.gone(c, lo)
+		c.asked = nil
+		return r.gone(c, lo)
+	})
 }
 
 // drain sends both servers into drain mode.
@@ -286,14 +310,16 @@ func (r *diffRun) drain() error {
 	if err := r.wakeful(nil); err != nil {
 		return err
 	}
-	r.logf("SIGUSR1")
-	r.draining = true
-	for _, s := range r.servers {
-		if err := s.drain(); err != nil {
-			return err
+	return r.guarded(nil, func(time.Time) error {
+		r.logf("SIGUSR1")
+		r.draining = true
+		for _, s := range r.servers {
+			if err := s.drain(); err != nil {
+				return err
+			}
 		}
-	}
-	return r.agree("draining", "true")
+		return r.agree("draining", "true")
+	})
 }
 
 // leaveAll closes all clients.
@@ -303,14 +329,9 @@ func (r *diffRun) leaveAll() error {
 			return err
 		}
 		if len(r.clients) > 0 {
-			c := r.queued(nil) // or it would race with what it is given
-			for _, o := range r.clients {
-				if c == nil && !r.scatters(o) {
-					c = o
-				}
-			}
+			c := r.leaver(func(*diffClient) bool { return true })
 			if c == nil {
-				return errDiffInconclusive
+				return fmt.Errorf("%w: nobody can leave", errDiffInconclusive)
 			}
 			if err := r.leave(c, ""); err != nil {
 				return err

@@ -26,6 +26,7 @@ var diffJobTranscripts = []diffTranscript{
 	{name: "a client that waits is not served", session: `
 		B-> reserve\r\nlist-tube-used\r\nreserve\r\nlist-tube-used\r\n
 		B<- (nothing)
+		waiting 1
 		-> stats\r\n
 		<- OK
 		<: current-waiting: 1

@@ -134,7 +134,7 @@ func (r *diffRun) compare(at diffSpan) error {
 			}
 			if d := diffReplies(q.verb(), r.progs, [2]string{a, b}); d != "" {
 				if r.model.ticks(q, at) {
-					return errDiffInconclusive
+					return fmt.Errorf("%w: it shows in the answer to %s", errDiffInconclusive, q.verb())
 				}
 				r.logf("%s< %s", c.name, diffShow(a))
 				r.logf("%s< %s   <- the difference", c.name, diffShow(b))
@@ -220,10 +220,8 @@ func (r *diffRun) agree(key, want string) error {
 		if early == "" && time.Since(start) > 300*time.Millisecond {
 			early = d
 			timeouts = diffStat(got[1], "job-timeouts")
-			for _, c := range r.clients {
-				if err := r.nudge(c, start); err != nil {
-					return err
-				}
+			if err := r.nudge(r.clients, start); err != nil {
+				return err
 			}
 		}
 		if time.Since(start) > diffPatience {
