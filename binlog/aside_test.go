@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
 )
 
 // TestDamagedIsPutAside: a segment with damage that is needed no more, because
@@ -45,4 +46,23 @@ func TestDamagedIsPutAside(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDamagedIsPutAsideTogether: two shards make the folder at the same time.
+func TestDamagedIsPutAsideTogether(t *testing.T) {
+	all := history(t)
+	f := disk(all)
+	name := streams(all)[0][0]
+	path := filepath.Join(dir, name)
+	f.Flip(path, binlog.Blocks([]byte(all[name]))[1].At*8)
+	s := serve(t, config(f, 2))
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == faultfs.OpMkdir {
+			f.Write(name+"/segment.1.1.00000099", []byte("the other's"))
+		}
+		return nil
+	})
+	s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+	eventually(t, "the segment is put aside", func() bool { return f.Read(filepath.Join(dir, "damaged", name)) != nil })
+	s.close()
 }

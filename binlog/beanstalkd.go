@@ -1,9 +1,7 @@
 package binlog
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +34,9 @@ import (
 // whole record in it. What is left may begin with changes of jobs that are
 // copied only later, or of which nothing more follows. Ahead of the file that
 // is written there may be empty ones. A restart begins a new file, so that a
-// record which a crash has torn may have files behind it.
+// record which a crash has torn may have files behind it. A crash may also leave
+// a file that was only just made, without bytes, or with zeros in place of the
+// version.
 const (
 	beanstalkdVersion = 7
 	beanstalkdFixed   = 80 // of a record, without its name and body
@@ -105,17 +105,15 @@ func beanstalkdForeign(fsys FS, path string) (what string, err error) {
 		return "", err
 	}
 	defer f.Close()
-	var b [4]byte
-	if n, err := f.ReadAt(b[:], 0); n < len(b) {
-		if err == io.EOF {
-			return "too short to be a file of beanstalkd's: it is left alone", nil
-		}
+	s, err := newBeanstalkdScanner(f)
+	if err != nil {
 		return "", err
 	}
-	if v := int32(binary.LittleEndian.Uint32(b[:])); v != beanstalkdVersion {
-		return fmt.Sprintf("version %d of beanstalkd's format, only %d is known: it is left alone", v, beanstalkdVersion), nil
+	what, err = s.foreign()
+	if what != "" {
+		what += ": it is left alone"
 	}
-	return "", nil
+	return what, err
 }
 
 // readBeanstalkd returns the jobs that are alive at the end of beanstalkd's
@@ -181,11 +179,10 @@ func (p *beanstalkdReplay) file(fsys FS, path string) error {
 		return err
 	}
 	defer f.Close()
-	size, err := f.Size()
+	s, err := newBeanstalkdScanner(f)
 	if err != nil {
 		return err
 	}
-	s := &beanstalkdScanner{file: f, size: size, r: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16)}
 	var rec beanstalkdRecord
 	for {
 		err := s.next(&rec)

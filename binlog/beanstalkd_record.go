@@ -98,18 +98,47 @@ type beanstalkdScanner struct {
 	name []byte
 }
 
+func newBeanstalkdScanner(f File) (*beanstalkdScanner, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return &beanstalkdScanner{file: f, size: size, r: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16)}, nil
+}
+
+// foreign says why the file, of which nothing was read yet, is not one of
+// beanstalkd's that can be read, and nothing if it is one.
+func (s *beanstalkdScanner) foreign() (what string, err error) {
+	head, err := s.peek(4)
+	if err != nil {
+		return "", err
+	}
+	what = "too short to be a file of beanstalkd's"
+	if len(head) == 4 {
+		v := int32(binary.LittleEndian.Uint32(head))
+		if v == beanstalkdVersion {
+			return "", nil
+		}
+		what = fmt.Sprintf("version %d of beanstalkd's format, only %d is known", v, beanstalkdVersion)
+	}
+	if unused, err := s.zeros(0); unused || err != nil {
+		return "", err
+	}
+	return what, nil
+}
+
 // next reads one record. It is io.EOF if there is none, a *beanstalkdFault if
 // what is there is none, and else an error of the file system.
 func (s *beanstalkdScanner) next(rec *beanstalkdRecord) error {
 	if s.off == 0 {
-		head, err := s.peek(4)
+		what, err := s.foreign()
 		if err != nil {
 			return err
 		}
-		if len(head) < 4 || binary.LittleEndian.Uint32(head) != beanstalkdVersion {
-			return &beanstalkdFault{what: "not the version of beanstalkd's format that is known"}
+		if what != "" {
+			return &beanstalkdFault{what: what}
 		}
-		s.skip(4)
+		s.skip(int(min(4, s.size)))
 	}
 	s.at = s.off
 	head, err := s.peek(4)

@@ -78,12 +78,12 @@ func TestBeanstalkdFiles(t *testing.T) {
 	v7 := beanstalkdWrite()
 	files := beanstalkdFS{
 		"binlog.2": v7, "binlog.10": v7, "binlog.1": v7,
-		"binlog.3": {5, 0, 0, 0}, "binlog.4": nil, "binlog.05": v7, "binlog.": v7, "binlog.-1": v7, "binlog.99999999999": v7,
+		"binlog.3": {5, 0, 0, 0}, "binlog.4": {7, 0}, "binlog.5": nil, "binlog.6": make([]byte, 70000), "binlog.05": v7, "binlog.": v7, "binlog.-1": v7, "binlog.99999999999": v7,
 		"binlog.6.bak": v7, "lock": nil, "segment.1": nil,
 	}
 	names, foreign, err := beanstalkdFiles(files, "")
 	must(t, err)
-	if got := strings.Join(names, " "); got != "binlog.1 binlog.2 binlog.10" {
+	if got := strings.Join(names, " "); got != "binlog.1 binlog.2 binlog.5 binlog.6 binlog.10" {
 		t.Errorf("files %s", got)
 	}
 	var got []string
@@ -161,6 +161,7 @@ func TestBeanstalkdDamage(t *testing.T) {
 		want  string // the jobs and the damage
 	}{
 		"nothing":                {[]recs{{}}, ""},
+		"no version":             {[]recs{{put(1)}, {raw("nothing")}, {raw("zero")}, {put(2)}}, "1 2"},
 		"zeros":                  {[]recs{{put(1), zeros}, {zeros}}, "1"},
 		"a file of its own each": {[]recs{{put(1)}, {put(2)}, {change(1, 0)}}, "2"},
 		"a change of a job in a file that is gone": {[]recs{{change(9, 3), put(1)}}, "1"},
@@ -197,8 +198,14 @@ func TestBeanstalkdDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files := make(beanstalkdFS)
 			for i, recs := range test.files {
-				if recs != nil {
-					files[fmt.Sprint("binlog.", i+1)] = beanstalkdWrite(recs...)
+				switch name := fmt.Sprint("binlog.", i+1); {
+				case recs == nil:
+				case len(recs) == 1 && recs[0].raw == "nothing":
+					files[name] = nil
+				case len(recs) == 1 && recs[0].raw == "zero":
+					files[name] = make([]byte, 3)
+				default:
+					files[name] = beanstalkdWrite(recs...)
 				}
 			}
 			var got []string

@@ -16,7 +16,7 @@ import (
 // Log.Flush) before Commit.
 func (st *Store) Begin() ([]*Log, error) {
 	if st.cfg.Strict && len(st.damages) > 0 {
-		return nil, st.wrap(fmt.Errorf("%d damages were found, the first in %v: without --binlog-strict all jobs are served that can be saved", len(st.damages), st.damages[0]))
+		return nil, st.wrap(st.refusal())
 	}
 	logs, err := st.begin()
 	if err != nil {
@@ -27,6 +27,16 @@ func (st *Store) Begin() ([]*Log, error) {
 		return nil, st.wrap(err)
 	}
 	return logs, nil
+}
+
+// refusal is the error of a Strict start, after damage.
+func (st *Store) refusal() error {
+	places := "1 place"
+	if n := len(st.damages); n > 1 {
+		places = fmt.Sprintf("%d places, the first", n)
+	}
+	return fmt.Errorf("it is damaged in %s: %v; start without --binlog-strict to have all jobs served that can be saved, or see with `sheafd binlog dump %s` what is there",
+		places, st.damages[0], st.cfg.Dir)
 }
 
 func (st *Store) begin() ([]*Log, error) {
@@ -125,10 +135,12 @@ func (st *Store) settle(n segmentName, end int64) error {
 		return err
 	}
 	defer f.Close()
-	if end < 0 {
-		if end, err = f.Size(); err != nil {
-			return err
-		}
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if end < 0 || end > size { // there may be less than a header
+		end = size
 	}
 	if err := f.Truncate(end); err != nil || st.cfg.Sync == SyncNever {
 		return err
@@ -147,7 +159,7 @@ func (st *Store) Commit() error {
 
 func (st *Store) commit() error {
 	if !st.rearranged {
-		return st.putAside(st.keep)
+		return st.putAside()
 	}
 	m, err := st.newManifest()
 	if err != nil {
@@ -163,7 +175,7 @@ func (st *Store) commit() error {
 			}
 		}
 	}
-	return st.putAside(slices.Concat(st.keep, st.beanstalkd))
+	return st.putAside()
 }
 
 // damagedDir is the folder for segments with damage that are needed no more.

@@ -18,6 +18,6 @@ func (d Damage) String() string { return fmt.Sprintf("%s at offset %d: %s", d.Fi
 var ErrLocked = errors.New("in use by another server")
 
 var (
-	errChecksum = errors.New("the checksum of a block is wrong")
-	errSize     = errors.New("a block is not as large as it says")
+	errChecksum = errors.New("its checksum is wrong")
+	errSize     = errors.New("it is not as large as it says")
 )

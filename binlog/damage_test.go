@@ -116,7 +116,8 @@ func finds(t testing.TB, f *faultfs.FS, want *jobs, places ...string) {
 
 // sameJob is reflect.DeepEqual, but fast.
 func sameJob(a, b binlog.Job) bool {
-	return a.Meta == b.Meta && a.TTR == b.TTR && a.Created == b.Created && a.Tube == b.Tube && bytes.Equal(a.Body, b.Body)
+	return a.Meta == b.Meta && a.TTR == b.TTR && a.Created == b.Created && a.Tube == b.Tube && bytes.Equal(a.Body, b.Body) &&
+		a.Task == b.Task && a.Unique == b.Unique && a.Reducer == b.Reducer
 }
 
 func place(file string, off int64) string { return fmt.Sprintf("%s at %d", file, off) }
@@ -402,8 +403,63 @@ func TestGarbageAtTheEnd(t *testing.T) {
 					finds(t, f, without(all, nothing)) // it is known that nothing comes any more
 				} else {
 					finds(t, f, without(all, nothing), place(name, int64(len(all[name]))))
+					_, damages := readBack(t, config(f, 2))
+					if want := fmt.Sprintf("the last %d bytes are damaged: the jobs and changes recorded there are lost", len(garbage)); damages[0].What != want {
+						t.Errorf("it is said that %s, want %s", damages[0].What, want)
+					}
 				}
 			}
 		}
+	}
+}
+
+// TestDamageIsSaid in words that tell what is lost.
+func TestDamageIsSaid(t *testing.T) {
+	all := history(t)
+	name := streams(all)[0][0]
+	data := all[name]
+	blocks := binlog.Blocks([]byte(data))
+	first := blocks[0]
+	flip := func(off int64) string { return data[:off] + string([]byte{data[off] ^ 1}) + data[off+1:] }
+	for what, tc := range map[string]struct{ data, said string }{
+		"header":        {flip(20), "the header, 88 bytes, is damaged: what follows it is read all the same"},
+		"block":         {flip(first.At + 40), fmt.Sprintf("%d bytes are damaged: the jobs and changes recorded there are lost", first.End-first.At)},
+		"missing":       {"", "the file is missing: the jobs and changes recorded there are lost"},
+		"block is gone": {data[:first.At] + data[first.End:], "1 block is missing in front of this one: the jobs and changes recorded there are lost"},
+		"cut":           {data[:first.End], fmt.Sprintf("the end of the file is cut off, %d blocks are missing: the jobs and changes recorded there are lost", len(blocks)-2)},
+		"twice":         {data + data[first.At:first.End], fmt.Sprintf("a block of %d bytes has been read before, or is out of place: it is ignored", first.End-first.At)},
+		"another":       {all[streams(all)[1][0]], "it is " + streams(all)[1][0] + " under another name: the file is ignored"},
+	} {
+		f := disk(with(all, name, tc.data))
+		if tc.data == "" {
+			if err := f.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, damages := readBack(t, config(f, 2)); len(damages) == 0 || damages[0].What != tc.said {
+			t.Errorf("%s: %q, want %q", what, damages, tc.said)
+		}
+	}
+}
+
+// TestShortHeader: a file that is too short for a header stays so. With zeros
+// behind it, what stands where the version is would be taken for one.
+func TestShortHeader(t *testing.T) {
+	all := history(t)
+	for shard, stream := range streams(all) {
+		short, last := stream[len(stream)-2], stream[len(stream)-1]
+		// The last one does not count: it is of the other shard.
+		rest := with(all, last, all[streams(all)[1-shard][0]])
+		rest[short] = "sheaflog" + strings.Repeat("x", binlog.SegmentHeader-11)
+		f := disk(rest)
+		told := func() {
+			t.Helper()
+			if _, damages := readBack(t, config(f, 2)); !strings.Contains(at(damages), place(short, 0)) {
+				t.Errorf("damage is found at %q", at(damages))
+			}
+		}
+		told()
+		serve(t, config(f, 2)).close()
+		told()
 	}
 }

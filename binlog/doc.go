@@ -51,7 +51,7 @@
 //	lock                    locked while a server has the directory
 //	manifest                which epoch counts, and of how many streams
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
-//	beanstalkd/             its own files, after their import
+//	beanstalkd/             its own files, after their import or without jobs
 //	damaged/                segments with damage, when they are needed no more
 //
 // Segments are numbered from 1 over all shards, and no number is used again. A
@@ -61,14 +61,14 @@
 // epoch counts, from then on the new one, and what is left of the other is
 // removed by the next start.
 //
-// # The format, version 1
+// # The format, version 2
 //
 // Numbers are little-endian, or varints as in package encoding/binary. Sums are
 // CRC-32C. A segment is a header, blocks, and zeros to its end.
 //
 //	header of a segment         header of a block
 //	 0  8  "sheaflog"            0  4  5b ee 73 66
-//	 8  4  version, 1            4  4  sum of S and bytes 8 to 32
+//	 8  4  version, 2            4  4  sum of S and bytes 8 to 32
 //	12  4  sum of 8‥12, 16‥88    8  4  length of what follows the header
 //	16  8  number of segment    12  4  the same before compression
 //	24  4  epoch                16  8  number of block
@@ -94,18 +94,25 @@
 // says what it is, and fields:
 //
 //	bits 0‥3  kind        4‥5  state: 0 ready, 1 delayed, 2 buried        6  with counters
+//	     7    of a put: submitted by Gearman
 //
 //	1 put     id pri delay [at] [reserves timeouts releases buries kicks] ttr created tube body
+//	  of Gearman: as above, but … created function unique reducer body
 //	2 change  id pri delay [at] [reserves timeouts releases buries kicks]
-//	3 delete  id
+//	3 delete  id, of a job or, to say that ids up to it were given out, of none
 //	4 drop    number of the oldest segment that is needed from now on
 //	5 roll    number of the segment in which the stream goes on
 //
 // All are varints but: at, 8 bytes, if the job is not ready: the Unix time in
 // ns when its delay ends, or its place among buried jobs; created, 8 bytes,
-// Unix time in ns; tube, a byte for its length, and its name; body, its length
-// as a varint, and its bytes without the CRLF. Delay and ttr are seconds. A put
-// of a job that is known already is a copy made by cleaning, and counts.
-// Reserved jobs are ready. A record tells all that may change, so that it makes
-// up for any that were lost before it.
+// Unix time in ns; tube, a byte for its length, and its name; function, which is
+// the tube, unique and reducer, the length of each as a varint, at most 65535,
+// and its bytes; body, its length as a varint, and its bytes without the CRLF.
+// Delay and ttr are seconds. A put of a job that is known already is a copy made
+// by cleaning, and counts. Reserved jobs are ready. A record tells all that may
+// change, so that it makes up for any that were lost before it.
+//
+// Version 1 has no jobs of Gearman: bit 7 is damage there. All else is the same,
+// and a stream may begin with segments of version 1. The first line of the
+// manifest has the version, too.
 package binlog

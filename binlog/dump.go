@@ -40,7 +40,7 @@ func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 		err = e
 	}
 	if err != nil {
-		err = st.wrap(err)
+		err = fmt.Errorf("binlog %s: %w", dir, err) // what wrap says is for those who write
 	}
 	return len(st.damages), err
 }
@@ -196,8 +196,8 @@ func (d *dumper) segment(h *header) {
 	if d == nil {
 		return
 	}
-	d.line(h.String(), 0, "segment shard=%d of=%d epoch=%d previous=%d oldest=%d first-block=%d last-id=%d created=%s",
-		h.shard, h.shards, h.epoch, h.previous, h.oldest, h.first, h.lastID, moment(h.created))
+	d.line(h.String(), 0, "segment version=%d shard=%d of=%d epoch=%d previous=%d oldest=%d first-block=%d last-id=%d created=%s",
+		h.version, h.shard, h.shards, h.epoch, h.previous, h.oldest, h.first, h.lastID, moment(h.created))
 }
 
 // unbegun prints that a file is one that was made ready for later.
@@ -208,12 +208,13 @@ func (d *dumper) unbegun(name segmentName) {
 	d.line(name.String(), 0, "unbegun: nothing is in it yet")
 }
 
-// block prints a block and the records in it.
-func (d *dumper) block(name segmentName, at int64, k *block, plain []byte) {
+// block prints a block and the records in it. old is that of records.
+func (d *dumper) block(name segmentName, at int64, k *block, plain []byte, old bool) {
 	if d == nil {
 		return
 	}
 	n := 0
+	d.records.old = old
 	for d.records.rest = plain; d.records.next(&d.record); n++ {
 	}
 	file := name.String()
@@ -222,7 +223,7 @@ func (d *dumper) block(name segmentName, at int64, k *block, plain []byte) {
 	for d.records.next(&d.record) {
 		switch r := &d.record; r.kind {
 		case kindPut:
-			d.line(file, at, "put id=%d tube=%s %s ttr=%d created=%s%s body=%s", r.job.ID, word(r.job.Tube), place(&r.job.Meta), r.job.TTR,
+			d.line(file, at, "put id=%d tube=%s%s %s ttr=%d created=%s%s body=%s", r.job.ID, word(r.job.Tube), task(&r.job), place(&r.job.Meta), r.job.TTR,
 				moment(r.job.Created), counters(&r.job.Meta, false), body(r.job.Body))
 		case kindChange:
 			d.line(file, at, "change id=%d %s%s", r.job.ID, place(&r.job.Meta), counters(&r.job.Meta, true))
@@ -254,6 +255,14 @@ func (d *dumper) tail(name segmentName, sc *scanner, torn bool) {
 		}
 	}
 	d.line(name.String(), sc.pos, "zeros bytes=%d", sc.size-sc.pos)
+}
+
+// task is what Gearman has said of a job, nothing if it did not submit it.
+func task(j *Job) string {
+	if !j.Task {
+		return ""
+	}
+	return fmt.Sprintf(" unique=%s reducer=%s", word(j.Unique), word(j.Reducer))
 }
 
 // place is where a job is, and how urgent it is there.

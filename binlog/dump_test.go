@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,18 +54,22 @@ func TestDumpOfDamage(t *testing.T) {
 	f.Write(dir+"/segment.9.0.00000007", nil)
 	f.Write(dir+"/segment.1.0.00000009", make([]byte, 5000))
 	readOnly(t, f)
-	const header = "segment.1.0.00000001 0 segment shard=0 of=1 epoch=1 previous=0 oldest=1 first-block=1 last-id=0 created=T\n"
+	const header = "segment.1.0.00000001 0 segment version=2 shard=0 of=1 epoch=1 previous=0 oldest=1 first-block=1 last-id=0 created=T\n"
 	block := func(n int) string {
-		return fmt.Sprintf(`segment.1.0.00000001 %d block seq=%d records=1 stored=18 plain=17 compression=none
-segment.1.0.00000001 %d put id=%d tube=a state=ready pri=%d delay=0 ttr=60 created=T body="b"
-`, blocks[n-1].At, n, blocks[n-1].At, n, n)
+		size, task := 17, ""
+		if n == 3 {
+			size, task = 22, ` unique="\xff\n3" reducer=""`
+		}
+		return fmt.Sprintf(`segment.1.0.00000001 %d block seq=%d records=1 stored=%d plain=%d compression=none
+segment.1.0.00000001 %d put id=%d tube=a%s state=ready pri=%d delay=0 ttr=60 created=T body="b"
+`, blocks[n-1].At, n, size+1, size, blocks[n-1].At, n, task, n)
 	}
-	const first = `"a file" 0 damage: a foreign file: it is left alone
+	const first = `"a file" 0 damage: a foreign file: it is left alone, and should be moved elsewhere
 manifest 0 epoch=1 shards=1
 segment.9.0.00000007 0 leftover: it does not count and is removed when a server starts
 `
 	dumps(t, f, 2, first+header+block(1)+
-		fmt.Sprintf("segment.1.0.00000001 %d damage: %d bytes are no block: their records are lost\n", blocks[1].At, blocks[1].End-blocks[1].At)+
+		fmt.Sprintf("segment.1.0.00000001 %d damage: %d bytes are damaged: the jobs and changes recorded there are lost\n", blocks[1].At, blocks[1].End-blocks[1].At)+
 		block(3)+block(4)+"segment.1.0.00000009 0 unbegun: nothing is in it yet\n")
 	f.SetFault(nil)
 
@@ -79,6 +84,43 @@ segment.9.0.00000007 0 leftover: it does not count and is removed when a server 
 	f.Write(dir+"/manifest", []byte("rubbish"))
 	dumps(t, f, 1, "manifest 0 damage: it is damaged: the newest state of each job in any segment counts\n"+
 		header+block(1)+block(2)+block(3)+block(4)+fmt.Sprintf("segment.1.0.00000001 %d zeros bytes=100\n", len(data)))
+}
+
+// TestDumpOfTasks: names of any bytes stay words in their lines.
+func TestDumpOfTasks(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	for i, j := range []binlog.Job{
+		{Tube: "resize", Unique: "a.jpg", Reducer: "sum"},
+		{Tube: "", Unique: "", Reducer: ""},
+		{Tube: "a b", Unique: "x=y", Reducer: `"quoted"`},
+		{Tube: "a\nb\x00", Unique: "\xff\xfe", Reducer: "é…\u202e"},
+		{Tube: "\x1b[31m", Unique: "\\", Reducer: "-"},
+	} {
+		j.Meta = binlog.Meta{ID: uint64(i + 1)}
+		j.Task, j.Body = true, []byte("b")
+		s.does(0, func(l *binlog.Log) { l.Put(&j) })
+	}
+	s.does(0, func(l *binlog.Log) { l.Put(&binlog.Job{Meta: binlog.Meta{ID: 6}, Tube: "tube", Unique: "unused"}) })
+	s.close()
+	var got []string
+	for line := range strings.Lines(dump(t, f, dir)) {
+		if _, rest, ok := strings.Cut(line, " put id="); ok {
+			what, _, _ := strings.Cut(rest, " state=")
+			got = append(got, what)
+		}
+	}
+	want := []string{
+		`1 tube=resize unique=a.jpg reducer=sum`,
+		`2 tube="" unique="" reducer=""`,
+		`3 tube="a b" unique="x=y" reducer="\"quoted\""`,
+		`4 tube="a\nb\x00" unique="\xff\xfe" reducer="\u00e9\u2026\u202e"`,
+		`5 tube="\x1b[31m" unique="\\" reducer=-`,
+		`6 tube=tube`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 func TestDumpOfNothing(t *testing.T) {

@@ -71,15 +71,29 @@ func (b Block) Reseal(file []byte, seq uint64) []byte {
 	return data
 }
 
-// Future returns the first bytes of a segment of the next version of the
-// format.
-func Future(header []byte, intact bool) []byte {
-	b := slices.Clone(header)
-	binary.LittleEndian.PutUint32(b[8:], Version+1)
+// WithVersion returns the bytes of a segment with another version of the format
+// in its header; intact is that its sum is right.
+func WithVersion(file []byte, version uint32, intact bool) []byte {
+	b := slices.Clone(file)
+	binary.LittleEndian.PutUint32(b[8:], version)
 	if intact {
 		binary.LittleEndian.PutUint32(b[12:], headerSum(b))
 	}
 	return b
+}
+
+// BeanstalkdFile returns a file of beanstalkd's: a put for each number, or the
+// delete of a job if it is negative, and space that was set aside.
+func BeanstalkdFile(ids ...int) []byte {
+	var recs []beanstalkdRec
+	for _, id := range ids {
+		if id < 0 {
+			recs = append(recs, beanstalkdRec{id: uint64(-id)})
+		} else {
+			recs = append(recs, beanstalkdRec{id: uint64(id), name: "t", state: beanstalkdReady})
+		}
+	}
+	return append(beanstalkdWrite(recs...), make([]byte, 5000)...)
 }
 
 // Room is how many bytes are set aside and not spoken for, as the shard sees

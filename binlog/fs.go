@@ -20,7 +20,8 @@ type FS interface {
 	// Create makes a file that must not exist yet, for reading and writing.
 	Create(name string) (File, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
-	Mkdir(name string) error // and its parents
+	// Mkdir makes a directory that must not exist yet, in one that must.
+	Mkdir(name string) error
 	Rename(from, to string) error
 	Remove(name string) error
 	// SyncDir makes what was created, renamed and removed in a directory durable.
@@ -65,7 +66,7 @@ func (osFS) Create(name string) (File, error) {
 	return osOpen(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 func (osFS) ReadDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
-func (osFS) Mkdir(name string) error                    { return os.MkdirAll(name, 0o700) }
+func (osFS) Mkdir(name string) error                    { return os.Mkdir(name, 0o700) }
 func (osFS) Rename(from, to string) error               { return os.Rename(from, to) }
 func (osFS) Remove(name string) error                   { return os.Remove(name) }
 

@@ -5,6 +5,7 @@ package binlog_test
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -42,7 +43,7 @@ func readAnything(t testing.TB, all map[string]string) {
 	}
 	n := 0
 	for _, j := range got.of {
-		n += len(j.Body)
+		n += len(j.Tube) + len(j.Body) + len(j.Unique) + len(j.Reducer)
 	}
 	if n > 64<<20+100*size {
 		t.Errorf("%d bytes have jobs with %d", size, n)
@@ -54,33 +55,35 @@ func readAnything(t testing.TB, all map[string]string) {
 }
 
 // FuzzReplay reads any bytes as a segment in the middle of a stream, and as the
-// manifest.
+// manifest, in a directory that the newest version has written, or an old one.
 func FuzzReplay(f *testing.F) {
-	all := goldenFiles(f)
 	rng := rand.New(rand.NewPCG(1, 2))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		data := []byte(all[name])
-		f.Add(data, []byte(all["manifest"]))
-		for range 3 {
-			b := bytes.Clone(data)
-			for range 1 + rng.IntN(4) {
-				b[rng.IntN(len(b))] = byte(rng.Uint32())
+	golden := map[bool]map[string]string{true: goldenFiles(f, 1), false: goldenFiles(f, binlog.Version)}
+	for old, all := range golden {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			data := []byte(all[name])
+			f.Add(old, data, []byte(all["manifest"]))
+			for range 3 {
+				b := bytes.Clone(data)
+				for range 1 + rng.IntN(4) {
+					b[rng.IntN(len(b))] = byte(rng.Uint32())
+				}
+				f.Add(old, b, []byte(all["manifest"]))
 			}
-			f.Add(b, []byte(all["manifest"]))
+			f.Add(old, data[:rng.IntN(len(data))], []byte("sheaf binlog 1\nepoch 1\nshards 2\nsum 00000000\n"))
 		}
-		f.Add(data[:rng.IntN(len(data))], []byte("sheaf binlog 1\nepoch 1\nshards 2\nsum 00000000\n"))
+		f.Add(old, []byte{}, []byte{})
+		f.Add(old, []byte(noise(1000)), []byte(noise(50)))
+		// Headers that promise much, one at every step.
+		whole := []byte(all["segment.1.0.00000001"])
+		first := binlog.Blocks(whole)[4]
+		f.Add(old, append(whole[:binlog.SegmentHeader:binlog.SegmentHeader], bytes.Repeat(whole[first.At:first.At+binlog.BlockHeader], 2000)...), []byte(all["manifest"]))
 	}
-	f.Add([]byte{}, []byte{})
-	f.Add([]byte(noise(1000)), []byte(noise(50)))
-	// Headers that promise much, one at every step.
-	whole := []byte(all["segment.1.0.00000001"])
-	first := binlog.Blocks(whole)[4]
-	f.Add(append(whole[:binlog.SegmentHeader:binlog.SegmentHeader], bytes.Repeat(whole[first.At:first.At+binlog.BlockHeader], 2000)...), []byte(all["manifest"]))
-	f.Fuzz(func(t *testing.T, segment, manifest []byte) {
+	f.Fuzz(func(t *testing.T, old bool, segment, manifest []byte) {
 		if len(segment) > 1<<20 {
 			return
 		}
-		rest := maps.Clone(all)
+		rest := maps.Clone(golden[old])
 		rest["segment.1.0.00000003"] = string(segment)
 		rest["manifest"] = string(manifest)
 		readAnything(t, rest)
@@ -89,10 +92,10 @@ func FuzzReplay(f *testing.F) {
 
 // FuzzSplice takes the files of a history, and cuts, doubles, moves and flips
 // what is in them as it is told, four bytes a step. A job that is still served
-// has a body that was put under its id.
+// is as one that was put under its id.
 func FuzzSplice(f *testing.F) {
 	all := history(f)
-	put := bodies{make(map[uint64][]string)}
+	put := puts{make(map[uint64][]string)}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, b := range binlog.Blocks([]byte(all[name])) {
 			b.Replay(put, 0)
@@ -127,8 +130,8 @@ func FuzzSplice(f *testing.F) {
 		}
 		defer st.Close()
 		for id, j := range replay(t, st).of {
-			if !slices.Contains(put.of[id], string(j.Body)) {
-				t.Errorf("job %d is served with %.100q", id, j.Body)
+			if !slices.Contains(put.of[id], unchanging(&j)) {
+				t.Errorf("job %d is served as %.200s", id, unchanging(&j))
 			}
 		}
 		// And so it is for the server that goes on there.
@@ -138,15 +141,22 @@ func FuzzSplice(f *testing.F) {
 	})
 }
 
-// bodies are those that were put under each id.
-type bodies struct{ of map[uint64][]string }
+// puts are those of each id.
+type puts struct{ of map[uint64][]string }
 
-func (p bodies) Put(j *binlog.Job, _ uint64) {
-	p.of[j.ID] = append(p.of[j.ID], string(j.Body))
+func (p puts) Put(j *binlog.Job, _ uint64) {
+	p.of[j.ID] = append(p.of[j.ID], unchanging(j))
 }
-func (bodies) Change(*binlog.Meta) {}
-func (bodies) Delete(uint64)       {}
-func (bodies) Drop(uint64)         {}
+func (puts) Change(*binlog.Meta) {}
+func (puts) Delete(uint64)       {}
+func (puts) Drop(uint64)         {}
+
+// unchanging is what of a job never changes.
+func unchanging(j *binlog.Job) string {
+	c := *j
+	c.Meta, c.Body = binlog.Meta{ID: j.ID}, nil
+	return fmt.Sprintf("%q %+v", j.Body, c)
+}
 
 const opsOfSplice = 8
 

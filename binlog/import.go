@@ -35,12 +35,45 @@ func (st *Store) listBeanstalkd() error {
 		if err != nil {
 			return err
 		}
-		if st.manifest == nil || !slices.Contains(st.manifest.imported, f) {
-			return fmt.Errorf("%s of beanstalkd is there beside segments of sheafd, and both have given out the same job ids: move one or the other to a directory of its own", name)
+		if st.manifest != nil && slices.Contains(st.manifest.imported, f) {
+			st.keep = append(st.keep, name)
+		} else {
+			st.idle = append(st.idle, name)
 		}
-		st.keep = append(st.keep, name)
 	}
-	return nil
+	return st.checkIdle()
+}
+
+// checkIdle refuses a directory where files of beanstalkd came to be beside our
+// own segments and have jobs in them, under ids that we may have given, too.
+// That somebody has started beanstalkd there, and no more, is no reason.
+func (st *Store) checkIdle() error {
+	if len(st.idle) == 0 {
+		return nil
+	}
+	var damages []Damage
+	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.idle, func(d Damage) { damages = append(damages, d) })
+	var with string
+	switch {
+	case err != nil:
+		return err
+	case len(damages) > 0:
+		with = fmt.Sprintf("with damage, so that it is not known whether there are jobs in them (%v)", damages[0])
+	case len(jobs) == 1:
+		with = "with 1 job that is not known to have been imported"
+	case len(jobs) > 1:
+		with = fmt.Sprintf("with %d jobs that are not known to have been imported", len(jobs))
+	case last > 0 && len(st.keep) > 0:
+		// It may have gone on with the jobs that were imported.
+		with = "with changes of jobs that may have been imported"
+	default:
+		return nil
+	}
+	files := st.idle[0]
+	if n := len(st.idle); n > 1 {
+		files += " to " + st.idle[n-1]
+	}
+	return fmt.Errorf("files of beanstalkd (%s) are there beside those of sheafd, %s; both servers may have given the same job ids, so they are not imported here: move them to a directory of their own, which another sheafd can serve", files, with)
 }
 
 // imported describes a file for the manifest.
@@ -67,9 +100,30 @@ func (st *Store) replayBeanstalkd(sink Sink) error {
 	return nil
 }
 
-// putAside moves files of beanstalkd's into a folder, so that they are not
+// putAside moves files of beanstalkd's out of the way, so that they are not
 // imported again and not lost either.
-func (st *Store) putAside(names []string) error {
+func (st *Store) putAside() error {
+	if err := st.move(st.idle, "binlog: beanstalkd's own files have no jobs in them and were put aside"); err != nil {
+		return err
+	}
+	names := slices.Concat(st.keep, st.beanstalkd)
+	if len(names) == 0 {
+		return nil
+	}
+	if err := st.move(names, "binlog: beanstalkd's own files were imported and put aside"); err != nil {
+		return err
+	}
+	// A file of such a name is another one from now on.
+	st.keep, st.beanstalkd = nil, nil
+	m, err := st.newManifest()
+	if err != nil {
+		return err
+	}
+	return writeManifest(st.fs, st.cfg.Dir, m)
+}
+
+// move moves files of beanstalkd's into a folder, and says so.
+func (st *Store) move(names []string, said string) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -85,17 +139,8 @@ func (st *Store) putAside(names []string) error {
 	if err := st.fs.SyncDir(dir); err != nil {
 		return err
 	}
-	st.log.Info("binlog: beanstalkd's own files were imported and put aside", "dir", dir, "files", strings.Join(names, " "))
-	if err := st.fs.SyncDir(st.cfg.Dir); err != nil {
-		return err
-	}
-	// A file of such a name is another one from now on.
-	st.keep, st.beanstalkd = nil, nil
-	m, err := st.newManifest()
-	if err != nil {
-		return err
-	}
-	return writeManifest(st.fs, st.cfg.Dir, m)
+	st.log.Info(said, "dir", dir, "files", strings.Join(names, " "))
+	return st.fs.SyncDir(st.cfg.Dir)
 }
 
 // asideDir returns a folder for these files, in which no file of such a name is

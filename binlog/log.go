@@ -194,7 +194,7 @@ func (l *Log) handOver(most int64) bool {
 
 // Put appends a job, all of it, and returns how many bytes that took.
 func (l *Log) Put(j *Job) int {
-	n := l.begin(sizeOfPut(len(j.Tube), len(j.Body)))
+	n := l.begin(sizeOfPut(len(j.Tube), len(j.Body), len(j.Unique)+len(j.Reducer)))
 	l.batch.buf = appendPut(l.batch.buf, j)
 	l.batch.records++
 	return len(l.batch.buf) - n
@@ -242,6 +242,16 @@ const BlockOverhead = blockOverhead
 // Written returns the index of the segment that is being written. All that was
 // appended to segments before it is in their files.
 func (l *Log) Written() uint64 { return l.current.Load() }
+
+// Renamed has the server's log tell that so many jobs had ids that others have,
+// too: some go on under new ones, and some are lost, for want of room on the disk.
+func (l *Log) Renamed(renamed, lost int) {
+	l.store.log.Warn("binlog: jobs had the ids of others, since what was damaged at an earlier start can be read again; they have new ids",
+		"jobs", renamed)
+	if lost > 0 {
+		l.store.log.Error("binlog: jobs had the ids of others, and the disk is too full to give them new ones; they are not served", "jobs", lost)
+	}
+}
 
 // Migrated counts jobs that cleaning has put again.
 func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }

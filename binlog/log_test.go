@@ -143,3 +143,34 @@ func TestCloseWritesWhatWasCommitted(t *testing.T) {
 		t.Errorf("%d jobs are there", len(got.of))
 	}
 }
+
+// TestLargeBatch: one that grows too large goes to the disk in parts, whatever
+// of its jobs it is that takes the space.
+func TestLargeBatch(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.Compression = binlog.None
+	s := serve(t, cfg)
+	long := strings.Repeat("x", binlog.MaxName)
+	s.does(0, func(l *binlog.Log) {
+		for id := uint64(1); id <= 50; id++ {
+			j := job(id, "a", "b")
+			j.Task, j.Unique, j.Reducer = true, long, long
+			l.Put(j)
+		}
+	})
+	s.close()
+	var most int64
+	for _, name := range segments(t, f) {
+		for _, b := range binlog.Blocks(f.Read(filepath.Join(dir, name))) {
+			most = max(most, b.End-b.At)
+		}
+	}
+	if most > 4<<20+binlog.BlockOverhead {
+		t.Errorf("a block has %d bytes", most)
+	}
+	got, damages := readBack(t, cfg)
+	if len(damages) > 0 || len(got.of) != 50 || got.of[50].Unique != long || got.of[50].Reducer != long {
+		t.Errorf("%v, %d jobs", damages, len(got.of))
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"math/bits"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ const manifestName = "manifest"
 
 // manifest is its content:
 //
-//	sheaf binlog 1
+//	sheaf binlog 2
 //	epoch 3
 //	shards 8
 //	id 4be1c5f0a90e7d33
@@ -70,11 +69,11 @@ func decodeManifest(b []byte) (*manifest, error) {
 	}
 	at := strings.LastIndex(text, "sum ")
 	intact := at > 0 && text[at:] == fmt.Sprintf("sum %08x\n", crc32.Checksum(b[:at], castagnoli))
-	// One flipped bit is damage: of a digit, it leaves a digit or no number.
-	if version > Version && (intact || bits.OnesCount64(version^Version) > 1) {
+	// A flipped bit of a digit leaves a digit, one bit away, or no number.
+	if fromFuture(version, intact) {
 		return nil, versionError{manifestName, version}
 	}
-	if !intact || version != Version {
+	if !intact || version == 0 {
 		return nil, errManifest
 	}
 	m := new(manifest)

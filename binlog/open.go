@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
@@ -38,20 +39,22 @@ func (st *Store) open() error {
 	return st.listBeanstalkd()
 }
 
-// makeDir makes a directory, and those above it, if they are not there.
+// makeDir makes a directory, if it is not there. Those above it have to be: a
+// path with a mistake in it would be made as well, and its jobs be missed.
 func (st *Store) makeDir(dir string) error {
 	_, err := st.fs.ReadDir(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	above := filepath.Dir(filepath.Clean(dir))
-	if above != dir {
-		if err := st.makeDir(above); err != nil {
+	if err := st.fs.Mkdir(dir); err != nil {
+		if _, e := st.fs.ReadDir(above); errors.Is(e, fs.ErrNotExist) {
+			return fmt.Errorf("the directory that it is to be made in, %s, is not there: create that one first, or correct the path", above)
+		}
+		// Another shard may have made it just now.
+		if _, e := st.fs.ReadDir(dir); e != nil {
 			return err
 		}
-	}
-	if err := st.fs.Mkdir(dir); err != nil {
-		return err
 	}
 	return st.fs.SyncDir(above)
 }
@@ -96,7 +99,7 @@ func (st *Store) list(manifest error) error {
 		st.id = rand.Uint64()
 	}
 	for _, name := range foreign {
-		st.report(Damage{name, 0, "a foreign file: it is left alone"})
+		st.report(Damage{name, 0, "a foreign file: it is left alone, and should be moved elsewhere"})
 	}
 	switch {
 	case manifest != nil:

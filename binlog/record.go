@@ -41,9 +41,19 @@ type Job struct {
 	Meta
 	TTR     uint32 // seconds
 	Created int64  // nanoseconds of Unix time
-	Tube    string
-	Body    []byte // without the CRLF that ends it on the wire
+	// Tube is at most 255 bytes long. That of a Task is the name of a function,
+	// which may be any bytes, up to MaxName of them.
+	Tube string
+	Body []byte // without the CRLF that ends it on the wire
+	// Task says that the job was submitted by Gearman, with what follows: any
+	// bytes, up to MaxName each. Reducer is the name of a function.
+	Task            bool
+	Unique, Reducer string
 }
+
+// MaxName is how long the tube of a Task, its Unique and its Reducer may be, in
+// bytes. What is longer in a file is damage.
+const MaxName = 1<<16 - 1
 
 // A kind says what a record is. These numbers are on disk; see the package
 // comment for the layout of each.
@@ -61,28 +71,44 @@ func (k kind) String() string {
 	return [...]string{"kind 0", "put", "change", "delete", "drop", "roll"}[k]
 }
 
-// The first byte of a record: the kind, the state, and whether there are
-// counters, which new jobs do not have.
+// The first byte of a record: the kind, the state, whether there are counters,
+// which new jobs do not have, and whether a whole job is a Task.
 const (
 	kindMask    = 0x0f
 	stateShift  = 4
 	stateMask   = 3
 	countedFlag = 0x40
+	taskFlag    = 0x80
 )
 
 // maxMeta is how long the record of a Meta is at most, in bytes.
 const maxMeta = 1 + 10 + 5 + 5 + 8 + 5*5
 
-// sizeOfPut is how long the record of a whole job is at most, in bytes.
-func sizeOfPut(tube, body int) int { return maxMeta + 5 + 8 + 1 + tube + 5 + body }
+// maxLength is how long the length of a name is at most, in bytes.
+const maxLength = 3
+
+// sizeOfPut is how long the record of a whole job is at most, in bytes. task is
+// how long its Unique and Reducer are together.
+func sizeOfPut(tube, body, task int) int {
+	return maxMeta + 5 + 8 + 3*maxLength + tube + task + 5 + body
+}
 
 // appendPut appends the record of a whole job.
 func appendPut(b []byte, j *Job) []byte {
+	first := len(b)
 	b = appendMeta(b, kindPut, &j.Meta)
 	b = binary.AppendUvarint(b, uint64(j.TTR))
 	b = binary.LittleEndian.AppendUint64(b, uint64(j.Created))
-	b = append(b, byte(len(j.Tube)))
-	b = append(b, j.Tube...)
+	if j.Task {
+		b[first] |= taskFlag
+		for _, s := range [...]string{j.Tube, j.Unique, j.Reducer} {
+			b = binary.AppendUvarint(b, uint64(len(s)))
+			b = append(b, s...)
+		}
+	} else {
+		b = append(b, byte(len(j.Tube)))
+		b = append(b, j.Tube...)
+	}
 	b = binary.AppendUvarint(b, uint64(len(j.Body)))
 	return append(b, j.Body...)
 }
@@ -126,10 +152,21 @@ type record struct {
 
 // records goes through the records of a block.
 type records struct {
-	rest  []byte
-	bad   bool
-	names map[string]string // of tubes, so that each is one string
+	rest []byte
+	bad  bool
+	// old is that they are of version 1 of the format, which knows no Task.
+	old bool
+	// names are those of tubes and reducers, so that each is one string; kept is
+	// how many bytes they have.
+	names map[string]string
+	kept  int
 }
+
+// Once there are that many names, or bytes of them, they are forgotten.
+const (
+	manyNames = 1 << 16
+	longNames = 1 << 24
+)
 
 // next reads one record. It reports false at the end of the block, and when
 // what follows makes no sense: then bad is set.
@@ -143,11 +180,10 @@ func (d *records) next(r *record) bool {
 	switch r.kind {
 	case kindPut, kindChange:
 		d.meta(&r.job.Meta, first)
-		if r.kind == kindPut {
-			r.job.TTR = d.uint32()
-			r.job.Created = int64(d.fixed())
-			r.job.Tube = d.name()
-			r.job.Body = d.bytes(d.uvarint())
+		if task := first&taskFlag != 0; r.kind == kindPut {
+			d.put(&r.job, task)
+		} else {
+			d.bad = d.bad || task
 		}
 	case kindDelete, kindDrop, kindRoll:
 		r.number = d.uvarint()
@@ -160,7 +196,7 @@ func (d *records) next(r *record) bool {
 
 func (d *records) meta(m *Meta, first byte) {
 	m.State = State(first >> stateShift & stateMask)
-	d.bad = d.bad || m.State > Buried || first&0x80 != 0
+	d.bad = d.bad || m.State > Buried
 	m.ID = d.uvarint()
 	d.bad = d.bad || m.ID == 0
 	m.Pri = d.uint32()
@@ -175,6 +211,32 @@ func (d *records) meta(m *Meta, first byte) {
 			*n = d.uint32()
 		}
 	}
+}
+
+// put reads what the record of a whole job has beside its Meta.
+func (d *records) put(j *Job, task bool) {
+	j.TTR = d.uint32()
+	j.Created = int64(d.fixed())
+	j.Task, j.Unique, j.Reducer = task, "", ""
+	if task {
+		d.bad = d.bad || d.old
+		j.Tube = d.name(d.length())
+		j.Unique = string(d.bytes(d.length()))
+		j.Reducer = d.name(d.length())
+	} else {
+		j.Tube = d.name(uint64(d.byte()))
+	}
+	j.Body = d.bytes(d.uvarint())
+}
+
+// length reads that of a name.
+func (d *records) length() uint64 {
+	n := d.uvarint()
+	if n > MaxName {
+		d.bad, d.rest = true, nil
+		return 0
+	}
+	return n
 }
 
 func (d *records) uvarint() uint64 {
@@ -211,19 +273,25 @@ func (d *records) bytes(n uint64) []byte {
 	return b
 }
 
-func (d *records) name() string {
-	n := d.bytes(1)
-	if n == nil {
-		return ""
+func (d *records) byte() byte {
+	b := d.bytes(1)
+	if b == nil {
+		return 0
 	}
-	b := d.bytes(uint64(n[0]))
+	return b[0]
+}
+
+// name reads one of n bytes.
+func (d *records) name(n uint64) string {
+	b := d.bytes(n)
 	if s, ok := d.names[string(b)]; ok {
 		return s
 	}
 	s := string(b)
-	if d.names == nil || len(d.names) > 1<<16 {
-		d.names = make(map[string]string)
+	if d.names == nil || len(d.names) >= manyNames || d.kept+len(s) > longNames {
+		d.names, d.kept = make(map[string]string), 0
 	}
 	d.names[s] = s
+	d.kept += len(s)
 	return s
 }

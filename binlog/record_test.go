@@ -5,6 +5,9 @@ package binlog
 import (
 	"bytes"
 	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -39,11 +42,26 @@ func anyMeta(t *rapid.T) (m Meta) {
 }
 
 func anyJob(t *rapid.T) *Job {
-	return &Job{
+	j := &Job{
 		Meta: anyMeta(t), TTR: edgy32().Draw(t, "ttr"), Created: int64(edgy64().Draw(t, "created")),
-		Tube: string(rapid.SliceOfN(rapid.Byte(), 0, 255).Draw(t, "tube")),
 		Body: rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "body"),
 	}
+	if j.Task = rapid.Bool().Draw(t, "task"); j.Task {
+		j.Tube, j.Unique, j.Reducer = anyName(t, "function"), anyName(t, "unique"), anyName(t, "reducer")
+	} else {
+		j.Tube = string(rapid.SliceOfN(rapid.Byte(), 0, 255).Draw(t, "tube"))
+	}
+	return j
+}
+
+// anyName is of any bytes, or as long as it can be, or as where its length
+// grows.
+func anyName(t *rapid.T, label string) string {
+	if rapid.IntRange(0, 3).Draw(t, label+" is long") == 0 {
+		n := rapid.SampledFrom([]int{0, 127, 128, 255, 256, 1<<14 - 1, 1 << 14, MaxName}).Draw(t, label+" length")
+		return strings.Repeat("\xfe", n)
+	}
+	return string(rapid.SliceOfN(rapid.Byte(), 0, 70).Draw(t, label))
 }
 
 func TestRecords(t *testing.T) {
@@ -57,7 +75,7 @@ func TestRecords(t *testing.T) {
 			case kindPut:
 				r.job = *anyJob(t)
 				b = appendPut(b, &r.job)
-				if n, most := len(b)-before, sizeOfPut(len(r.job.Tube), len(r.job.Body)); n > most {
+				if n, most := len(b)-before, MostPut(len(r.job.Tube), len(r.job.Body), len(r.job.Unique)+len(r.job.Reducer)); n > most {
 					t.Fatalf("a put takes %d bytes, more than %d", n, most)
 				}
 			case kindChange:
@@ -106,19 +124,101 @@ func TestRecordIsUsedAgain(t *testing.T) {
 		var r record
 		d.next(&r)
 		d.next(&r)
-		if r.job.Body = append([]byte{}, r.job.Body...); !reflect.DeepEqual(&r.job, &Job{b.Meta, b.TTR, b.Created, b.Tube, append([]byte{}, b.Body...)}) {
+		r.job.Body, b.Body = append([]byte{}, r.job.Body...), append([]byte{}, b.Body...)
+		if !reflect.DeepEqual(&r.job, b) {
 			t.Fatalf("got %+v, want %+v", r.job, b)
 		}
 	})
 }
 
+// TestMostPut: it is enough for the longest record that there can be, and not
+// much more. Here the body is short, which saves 4 bytes of its length.
+func TestMostPut(t *testing.T) {
+	const most = 1<<32 - 1
+	long := strings.Repeat("x", MaxName)
+	j := Job{
+		Meta: Meta{ID: 1<<64 - 1, State: Buried, Pri: most, Delay: most, At: -1, Reserves: most, Timeouts: most, Releases: most, Buries: most, Kicks: most},
+		TTR:  most, Created: -1, Tube: long, Body: []byte("b"), Task: true, Unique: long, Reducer: long,
+	}
+	if n, bound := len(appendPut(nil, &j)), MostPut(MaxName, 1, 2*MaxName); n != bound-4 {
+		t.Errorf("the longest put takes %d bytes, MostPut says %d", n, bound)
+	}
+	j.Unique, j.Reducer, j.Task = "", "", false
+	j.Tube = long[:255]
+	if n, bound := len(appendPut(nil, &j)), MostPut(255, 1, 0); n > bound || n < bound-16 {
+		t.Errorf("the longest put of another server's client takes %d bytes, MostPut says %d", n, bound)
+	}
+}
+
+// TestRecordsAreWrittenAsTheyWere: what any version has written is written in
+// the same bytes today.
+func TestRecordsAreWrittenAsTheyWere(t *testing.T) {
+	for version := 1; version <= Version; version++ {
+		kinds := make(map[kind]int)
+		paths, err := filepath.Glob(fmt.Sprintf("testdata/v%d/segment.*", version))
+		must(t, err)
+		for _, path := range paths {
+			file, err := os.ReadFile(path)
+			must(t, err)
+			for _, b := range Blocks(file) {
+				d := records{rest: b.plain, old: version == 1}
+				var r record
+				for rest := d.rest; d.next(&r); rest = d.rest {
+					var now []byte
+					switch r.kind {
+					case kindPut:
+						now = appendPut(nil, &r.job)
+					case kindChange:
+						now = appendMeta(nil, kindChange, &r.job.Meta)
+					default:
+						now = appendNumber(nil, r.kind, r.number)
+					}
+					if then := rest[:len(rest)-len(d.rest)]; !bytes.Equal(now, then) {
+						t.Errorf("%s, block at %d: a record is now %q, was %q", path, b.At, now, then)
+					}
+					kinds[r.kind]++
+				}
+				if d.bad {
+					t.Errorf("%s, block at %d makes no sense", path, b.At)
+				}
+			}
+		}
+		if len(kinds) != 5 {
+			t.Errorf("version %d: records %v", version, kinds)
+		}
+	}
+}
+
 func TestRecordsThatMakeNoSense(t *testing.T) {
+	const task = "\x81\x01\x00\x00\x3c\x00\x00\x00\x00\x00\x00\x00\x00" // up to the function
+	long := "\x80\x80\x04" + strings.Repeat("x", MaxName+1)
+	for _, good := range []string{task + "\x01f\x01u\x01r\x01b", task + "\x00\x00\x00\x00"} {
+		if d := (records{rest: []byte(good)}); !d.next(new(record)) || d.bad || len(d.rest) > 0 {
+			t.Errorf("%q is taken for no record", good)
+		}
+		if d := (records{rest: []byte(good), old: true}); d.next(new(record)) || !d.bad {
+			t.Errorf("%q is taken for a record of version 1", good)
+		}
+	}
 	for _, tc := range []struct{ what, bytes string }{
+		{"a function that is not there", task + "\x05func"},
+		{"a function that is too long", task + long + "\x00\x00\x00"},
+		{"no length of a unique", task + "\x01f"},
+		{"a unique that is not there", task + "\x01f\x05uniq"},
+		{"a unique that is too long", task + "\x01f" + long + "\x00\x00"},
+		{"a unique of 2^64-1 bytes", task + "\x01f\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
+		{"no length of a reducer", task + "\x01f\x01u"},
+		{"a reducer that is not there", task + "\x01f\x01u\x05redu"},
+		{"a reducer that is too long", task + "\x01f\x01u" + long + "\x00"},
+		{"a body of Gearman's that is not there", task + "\x01f\x01u\x01r\x05body"},
+		{"a change by Gearman", "\x82\x01\x00\x00"},
+		{"a delete by Gearman", "\x83\x01"},
+		{"a drop by Gearman", "\x84\x01"},
+		{"a roll by Gearman", "\x85\x01"},
 		{"no kind", "\x00"},
 		{"an unknown kind", "\x06\x01"},
 		{"the last kind", "\x0f\x01"},
 		{"an unknown state", "\x32\x01\x00\x00"},
-		{"an unknown flag", "\x82\x01\x00\x00"},
 		{"a delete with a flag", "\x13\x01"},
 		{"a job without an id", "\x02\x00\x00\x00"},
 		{"an endless number", "\x03\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
@@ -147,6 +247,22 @@ func TestNamesOfTubes(t *testing.T) {
 	}
 	if len(d.names) > 1<<15 {
 		t.Fatalf("%d names are kept", len(d.names))
+	}
+	// A few long ones are as much as many short ones.
+	for i := range 1000 {
+		reducer := fmt.Sprint(strings.Repeat("x", MaxName-10), i)
+		d.rest = appendPut(nil, &Job{Meta: Meta{ID: 1}, Tube: "a", Task: true, Reducer: reducer})
+		var r record
+		if !d.next(&r) || r.job.Tube != "a" || r.job.Reducer != reducer {
+			t.Fatalf("reducer %d is %q", i, r.job.Reducer)
+		}
+		kept := 0
+		for name := range d.names {
+			kept += len(name)
+		}
+		if kept > 1<<24 {
+			t.Fatalf("%d bytes of names are kept", kept)
+		}
 	}
 }
 
@@ -217,6 +333,38 @@ func TestSegmentNames(t *testing.T) {
 	}
 }
 
+// TestVersions: a header of any known version is read, of a later one refused,
+// and one with a flipped bit is damaged, whichever it is.
+func TestVersions(t *testing.T) {
+	name := segmentName{1, 2, 3}
+	whole := (&header{segmentName: name}).encode()
+	for version := uint32(0); version < 20; version++ {
+		b := WithVersion(whole, version, true)
+		h, err := decodeHeader(b, name)
+		switch {
+		case version == 0:
+			if err != errHeader {
+				t.Errorf("version %d: %v", version, err)
+			}
+		case version > Version:
+			if (err != versionError{name.String(), uint64(version)}) {
+				t.Errorf("version %d: %v", version, err)
+			}
+		default:
+			if err != nil || h.version != version {
+				t.Errorf("version %d is read as %d, %v", version, h.version, err)
+			}
+			for bit := range 8 * segmentHeader {
+				b[bit/8] ^= 1 << (bit % 8)
+				if _, err := decodeHeader(b, name); err != errHeader {
+					t.Errorf("version %d with bit %d flipped: %v", version, bit, err)
+				}
+				b[bit/8] ^= 1 << (bit % 8)
+			}
+		}
+	}
+}
+
 func TestManifests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &manifest{epoch: edgy32().Draw(t, "epoch"), shards: rapid.IntRange(0, 1024).Draw(t, "shards")}
@@ -224,6 +372,19 @@ func TestManifests(t *testing.T) {
 			m.imported = append(m.imported, importedFile{fmt.Sprint("binlog.", edgy32().Draw(t, "name")), int64(edgy32().Draw(t, "size"))})
 		}
 		b := m.encode()
+		version := func(version string) []byte {
+			text, _, _ := strings.Cut(strings.Replace(string(b), "binlog 2", "binlog "+version, 1), "sum ")
+			return fmt.Appendf(nil, "%ssum %08x\n", text, crc32.Checksum([]byte(text), castagnoli))
+		}
+		if _, err := decodeManifest(version("0")); err != errManifest {
+			t.Fatalf("version 0: %v", err)
+		}
+		if _, err := decodeManifest(version("3")); (err != versionError{manifestName, 3}) {
+			t.Fatalf("version 3: %v", err)
+		}
+		if rapid.Bool().Draw(t, "old") {
+			b = version("1")
+		}
 		if got, err := decodeManifest(b); err != nil || !reflect.DeepEqual(got, m) {
 			t.Fatalf("%s is read as %+v, %v", b, got, err)
 		}

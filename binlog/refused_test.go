@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"path/filepath"
 	"strings"
@@ -98,7 +99,13 @@ func TestStrict(t *testing.T) {
 			st := open(t, cfg)
 			replay(t, st)
 			_, err := st.Begin()
-			if err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "\n") {
+			// It says what is damaged, where, and what there is to do.
+			places := "1 place: "
+			if n := len(st.Damages()); n > 1 {
+				places = fmt.Sprint(n, " places, the first: ")
+			}
+			if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "binlog "+dir+": it is damaged in "+places+name+" at offset 0: ") ||
+				!strings.Contains(err.Error(), "; start without --binlog-strict to ") || !strings.Contains(err.Error(), "`sheafd binlog dump "+dir+"`") {
 				t.Errorf("damage in %s: %v", name, err)
 			}
 			st.Close()
@@ -114,25 +121,33 @@ func TestFuture(t *testing.T) {
 	all := history(t)
 	for name, data := range all {
 		for _, intact := range []bool{true, false} {
-			var later string
+			// If the sum is wrong, version 3 could be 2 with a flipped bit.
+			later, version := "", 3
+			if !intact {
+				version = 4
+			}
 			if name == "manifest" {
-				later = strings.Replace(data, "binlog 1", "binlog 2", 1)
+				later = strings.Replace(data, "binlog 2", fmt.Sprint("binlog ", version), 1)
+				if intact {
+					text, _, _ := strings.Cut(later, "sum ")
+					later = fmt.Sprintf("%ssum %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli)))
+				}
 			} else {
-				later = string(binlog.Future([]byte(data), intact))
+				later = string(binlog.WithVersion([]byte(data), uint32(version), intact))
 			}
 			f := disk(with(all, name, later))
 			f.Write(dir+"/lock", nil)
 			before := files(t, f)
 			_, err := binlog.Open(config(f, 2))
 			if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), dir) ||
-				!strings.Contains(err.Error(), name+" has format 2, and this sheafd knows formats up to 1") {
-				t.Errorf("%s of version 2: %v", name, err)
+				!strings.Contains(err.Error(), fmt.Sprintf("%s has format %d, and this sheafd knows formats up to 2", name, version)) {
+				t.Errorf("%s of version %d: %v", name, version, err)
 			}
 			if !maps.Equal(files(t, f), before) {
-				t.Errorf("%s of version 2: the directory has changed", name)
+				t.Errorf("%s of version %d: the directory has changed", name, version)
 			}
-			if _, err := binlog.Dump(new(bytes.Buffer), f, dir); err == nil || !strings.Contains(err.Error(), "has format 2") {
-				t.Errorf("dump of %s of version 2: %v", name, err)
+			if _, err := binlog.Dump(new(bytes.Buffer), f, dir); err == nil || !strings.Contains(err.Error(), fmt.Sprint("has format ", version)) {
+				t.Errorf("dump of %s of version %d: %v", name, version, err)
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (s *jobs) String() string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(s.of)) {
 		j := s.of[id]
-		fmt.Fprintf(&b, "%+v ttr=%d created=%d tube=%s body=%q\n", j.Meta, j.TTR, j.Created, j.Tube, j.Body)
+		fmt.Fprintf(&b, "%+v ttr=%d created=%d tube=%s body=%q task=%v unique=%q reducer=%q\n", j.Meta, j.TTR, j.Created, j.Tube, j.Body, j.Task, j.Unique, j.Reducer)
 	}
 	return b.String()
 }
@@ -129,7 +129,7 @@ func serve(t testing.TB, cfg binlog.Config) *server {
 	if s.store.Rearranged() {
 		for id, j := range s.found.of {
 			l := s.logs[id%uint64(len(s.logs))]
-			if !l.FitsPut(binlog.MostPut(len(j.Tube), len(j.Body))) {
+			if !l.FitsPut(mostPut(&j)) {
 				t.Fatal("the disk is full")
 			}
 			l.Put(&j)
@@ -200,12 +200,25 @@ func noise(n int) string {
 	return string(b)
 }
 
-// job is one with a bit of everything in it.
+// job is one with a bit of everything in it. Of three in a row, one is of
+// Gearman.
 func job(id uint64, tube, body string) *binlog.Job {
-	return &binlog.Job{
+	j := &binlog.Job{
 		Meta: binlog.Meta{ID: id, Pri: uint32(id), Delay: 0},
 		TTR:  60, Created: 1_800_000_000_000_000_000 + int64(id), Tube: tube, Body: []byte(body),
 	}
+	if id%3 == 0 {
+		j.Task, j.Unique = true, fmt.Sprint("\xff\n", id)
+		if id%2 == 0 {
+			j.Reducer = "r"
+		}
+	}
+	return j
+}
+
+// mostPut is how many bytes the put of a job takes at most.
+func mostPut(j *binlog.Job) int {
+	return binlog.MostPut(len(j.Tube), len(j.Body), len(j.Unique)+len(j.Reducer))
 }
 
 // eventually waits until something is so that happens at once.

@@ -241,7 +241,7 @@ func TestRollGivesBack(t *testing.T) {
 	l := s.logs[0]
 	old := l.Segment()
 	s.does(0, func(l *binlog.Log) {
-		if !l.FitsPut(binlog.MostPut(1, 256<<10)) {
+		if !l.FitsPut(binlog.MostPut(1, 256<<10, 0)) {
 			t.Fatal("it does not fit")
 		}
 		l.Put(job(1, "a", noise(256<<10)))

@@ -214,8 +214,10 @@ func isFull(err error) bool {
 // may call it.
 func (l *Log) Full() bool { return l.full.Load() }
 
-// MostPut is how many bytes Put takes at most, with lengths in bytes.
-func MostPut(tube, body int) int { return sizeOfPut(tube, body) }
+// MostPut is how many bytes Put takes at most, with the lengths in bytes of the
+// name of the tube, of the body, and of what else a Task has, Unique and Reducer
+// together: 0 for other jobs.
+func MostPut(tube, body, task int) int { return sizeOfPut(tube, body, task) }
 
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
 // enough space for all that may become of those that are there.

@@ -89,13 +89,13 @@ func fill(t *rapid.T) {
 		l.Segment()
 	}
 	put := func() {
-		size := rapid.SampledFrom([]int{0, 10, 300, 3000}).Draw(t, "size")
-		if full = !l.FitsPut(binlog.MostPut(1, size)); full {
+		j := job(next+1, "t", noise(rapid.SampledFrom([]int{0, 10, 300, 3000}).Draw(t, "size")))
+		if full = !l.FitsPut(mostPut(j)); full {
 			return
 		}
 		next++
 		ids = append(ids, next)
-		l.Put(job(next, "t", noise(size)))
+		l.Put(j)
 	}
 	change := func() {
 		if len(ids) > 0 && l.FitsChange() {
@@ -157,7 +157,7 @@ func TestPutsAgain(t *testing.T) {
 		s := serve(t, cfg)
 		l := s.logs[0]
 		id := uint64(0)
-		for l.FitsPut(binlog.MostPut(1, 1000)) {
+		for l.FitsPut(binlog.MostPut(1, 1000, 10)) {
 			id++
 			s.does(0, func(l *binlog.Log) { l.Put(job(id, "t", noise(1000))) })
 			synctest.Wait()
@@ -169,7 +169,7 @@ func TestPutsAgain(t *testing.T) {
 			t.Errorf("full: %v, log: %q", l.Full(), log.list)
 		}
 		time.Sleep(time.Second)
-		if l.FitsPut(binlog.MostPut(1, 1000)) {
+		if l.FitsPut(binlog.MostPut(1, 1000, 10)) {
 			t.Error("a put fits on a full disk")
 		}
 		if !l.FitsChange() || !l.FitsCopy(100) {
@@ -177,7 +177,7 @@ func TestPutsAgain(t *testing.T) {
 		}
 		f.SetCapacity(128 << 10)
 		time.Sleep(time.Second)
-		if !l.FitsPut(binlog.MostPut(1, 1000)) || l.Full() || !log.have("there is room again") {
+		if !l.FitsPut(binlog.MostPut(1, 1000, 10)) || l.Full() || !log.have("there is room again") {
 			t.Errorf("there is room again, full: %v, log: %q", l.Full(), log.list)
 		}
 		s.close()
@@ -192,8 +192,13 @@ func TestPutsOfALargeBatch(t *testing.T) {
 	s := serve(t, config(f, 1))
 	l := s.logs[0]
 	n, body := 0, noise(100)
-	for ; l.FitsPut(binlog.MostPut(1, len(body))); n++ {
-		l.Put(job(uint64(n+1), "a", body))
+	for {
+		j := job(uint64(n+1), "a", body)
+		if !l.FitsPut(mostPut(j)) {
+			break
+		}
+		l.Put(j)
+		n++
 	}
 	h := make(held, 1)
 	l.Commit(h, n)

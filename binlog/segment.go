@@ -11,8 +11,11 @@ import (
 )
 
 // Version is the version of the format that is written, and the newest that is
-// read.
-const Version = 1
+// read; all before it are read as well. Version 2 brought the jobs of Gearman.
+//
+// A later one has to keep the sums of the header and the manifest as they are,
+// or it is taken for this one with a flipped bit, see fromFuture.
+const Version = 2
 
 // segmentName is the name of a segment's file: who wrote it, and where it comes
 // among all segments of the directory.
@@ -42,6 +45,7 @@ func parseSegmentName(s string) (n segmentName, ok bool) {
 // header begins a segment; the package comment draws it.
 type header struct {
 	segmentName
+	version  uint32 // as it was read; Version is written
 	shards   uint32 // streams in the epoch
 	previous uint64 // segment of the stream, 0 for none
 	oldest   uint64 // segment of the stream that was needed when this one began
@@ -80,7 +84,7 @@ func headerSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[8:12], castagnoli), castagnoli, b[16:segmentHeader])
 }
 
-var errHeader = errors.New("the header is damaged")
+var errHeader = fmt.Errorf("the header, %d bytes, is damaged", segmentHeader)
 
 // versionError says that a file is of a format that this program does not know.
 type versionError struct {
@@ -90,6 +94,21 @@ type versionError struct {
 
 func (e versionError) Error() string {
 	return fmt.Sprintf("%s has format %d, and this sheafd knows formats up to %d: use the newer sheafd that wrote it", e.file, e.version, Version)
+}
+
+// fromFuture tells whether the version that a file says it has is a later one
+// than this program knows; intact is whether its sum is right. If it is not, a
+// version that is one bit away from a known one is damage.
+func fromFuture(version uint64, intact bool) bool {
+	if version <= Version {
+		return false
+	}
+	for known := uint64(1); known <= Version && !intact; known++ {
+		if bits.OnesCount64(version^known) == 1 {
+			return false
+		}
+	}
+	return true
 }
 
 // decodeHeader reads the header of the file of that name. The error is a
@@ -102,15 +121,15 @@ func decodeHeader(b []byte, name segmentName) (header, error) {
 	le := binary.LittleEndian
 	version := le.Uint32(b[8:])
 	intact := le.Uint32(b[12:]) == headerSum(b)
-	// One flipped bit is damage, also where the version stands.
-	if version > Version && (intact || bits.OnesCount32(version^Version) > 1) {
+	if fromFuture(uint64(version), intact) {
 		return h, versionError{name.String(), uint64(version)}
 	}
-	if !intact || version != Version {
+	if !intact || version == 0 {
 		return h, errHeader
 	}
 	h = header{
 		segmentName: segmentName{le.Uint32(b[24:]), le.Uint32(b[28:]), le.Uint64(b[16:])},
+		version:     version,
 		shards:      le.Uint32(b[32:]),
 		previous:    le.Uint64(b[40:]),
 		oldest:      le.Uint64(b[48:]),

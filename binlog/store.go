@@ -3,12 +3,15 @@ package binlog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -60,6 +63,7 @@ type Store struct {
 	beanstalkd []string
 	leftovers  []string // files of our own that are of no use any more
 	keep       []string // files of beanstalkd that were imported and are to be moved
+	idle       []string // files of beanstalkd without jobs, beside our own, that are to be moved
 
 	rearranged bool          // what was read does not stay where it is
 	epoch      uint32        // that is written
@@ -98,7 +102,19 @@ func Open(cfg Config) (*Store, error) {
 	return st, nil
 }
 
-func (st *Store) wrap(err error) error { return fmt.Errorf("binlog %s: %w", st.cfg.Dir, err) }
+// wrap says which directory an error is about, and what there is to do where
+// that is known.
+func (st *Store) wrap(err error) error {
+	switch {
+	case errors.Is(err, ErrLocked):
+		err = fmt.Errorf("%w: stop that one first, or use another directory", err)
+	case errors.Is(err, fs.ErrPermission):
+		err = fmt.Errorf("%w: the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", err, os.Geteuid())
+	case errors.Is(err, syscall.ENOTDIR):
+		err = fmt.Errorf("%w: correct the path, or move the file that is in the way", err)
+	}
+	return fmt.Errorf("binlog %s: %w", st.cfg.Dir, err)
+}
 
 // report keeps and logs a damage. Any goroutine may call it.
 func (st *Store) report(d Damage) {

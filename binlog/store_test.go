@@ -4,6 +4,7 @@ package binlog_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -27,7 +28,7 @@ func TestLocked(t *testing.T) {
 	} {
 		s := serve(t, cfg)
 		_, err := binlog.Open(cfg)
-		if !errors.Is(err, binlog.ErrLocked) || err.Error() != "binlog "+cfg.Dir+": in use by another server" {
+		if !errors.Is(err, binlog.ErrLocked) || err.Error() != "binlog "+cfg.Dir+": in use by another server: stop that one first, or use another directory" {
 			t.Errorf("%s: the second server gets %v", name, err)
 		}
 		s.close()
@@ -67,9 +68,19 @@ func TestOpenFails(t *testing.T) {
 	}
 	for dir, want := range map[string]error{file: syscall.ENOTDIR, filepath.Join(file, "log"): syscall.ENOTDIR, "/proc/log": fs.ErrNotExist} {
 		_, err := binlog.Open(binlog.Config{Dir: dir, Shards: 1})
-		if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "binlog "+dir+": ") || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), "binlog "+dir+": ") || strings.Contains(err.Error(), "\n") ||
+			want == syscall.ENOTDIR && !strings.HasSuffix(err.Error(), ": correct the path, or move the file that is in the way") {
 			t.Errorf("%s: %v", dir, err)
 		}
+	}
+	// Only the last part of the path is made: a mistake in the others is told.
+	missing := filepath.Join(d, "a", "b", "log")
+	_, err := binlog.Open(binlog.Config{Dir: missing + "/", Shards: 1})
+	if want := fmt.Sprintf("binlog %s/: the directory that it is to be made in, %s, is not there: create that one first, or correct the path", missing, filepath.Dir(missing)); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if _, err := os.Stat(filepath.Join(d, "a")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("and yet it is made: %v", err)
 	}
 	f := faultfs.New()
 	f.Write(dir+"/x", nil)
@@ -84,6 +95,13 @@ func TestOpenFails(t *testing.T) {
 	})
 	if _, err := binlog.Open(config(f, 1)); !errors.Is(err, syscall.EROFS) {
 		t.Errorf("read-only: %v", err)
+	}
+	for _, op := range []faultfs.Op{faultfs.OpReadDir, faultfs.OpWritable, faultfs.OpLock} {
+		fails(f, op, syscall.EACCES)
+		_, err := binlog.Open(config(f, 1))
+		if !errors.Is(err, fs.ErrPermission) || !strings.HasSuffix(err.Error(), fmt.Sprintf(": the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", os.Geteuid())) {
+			t.Errorf("%v is forbidden: %v", op, err)
+		}
 	}
 }
 
@@ -153,11 +171,12 @@ func TestIDOfALostJob(t *testing.T) {
 	}
 }
 
-// TestNewDirectorySurvives: with those above it, all made in one go, it is
-// there after a power loss, as what is in it was promised.
+// TestNewDirectorySurvives: it is there after a power loss, as what is in it was
+// promised.
 func TestNewDirectorySurvives(t *testing.T) {
-	for _, d := range []string{"/log", "/a/b/log"} {
+	for _, d := range []string{"/log", "/a/log"} {
 		f := faultfs.New()
+		f.Write("/a/x", nil) // the directory above is there already
 		cfg := config(f, 1)
 		cfg.Dir = d
 		s := serve(t, cfg)

@@ -8,8 +8,8 @@ import (
 )
 
 // Sink takes what is read back of one stream, in the order in which it was
-// written. Jobs, and all that they refer to but their tube's name, are good
-// until the method returns.
+// written. Jobs and their bodies are good until the method returns; strings in
+// them are for good.
 type Sink interface {
 	// Put brings a job, all of it, which may be known already. The segment is
 	// the one that it is in.
@@ -42,6 +42,7 @@ type stream struct {
 	oldest   uint64        // the oldest segment that is needed
 	tail     segmentName   // of the last segment that was read
 	end      int64         // of the last block in it
+	size     int64         // of its file
 	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
 }
@@ -51,7 +52,7 @@ func (t *stream) replay(st *Store, sink Sink) error {
 	r := &replayer{stream: t, store: st, sink: sink}
 	defer r.unpacker.close()
 	if len(t.names) == 0 {
-		r.report(segmentName{t.epoch, t.shard, t.begun}, 0, "all segments of this shard are missing, or none can be read")
+		r.report(segmentName{t.epoch, t.shard, t.begun}, 0, "this file and all others of its shard are missing: %s", recordsLost)
 	}
 	names := t.names
 	for _, name := range names {
@@ -82,6 +83,16 @@ func (r *replayer) report(name segmentName, off int64, format string, args ...an
 	r.store.report(Damage{name.String(), off, fmt.Sprintf(format, args...)})
 }
 
+// recordsLost is what damage means to those who have jobs there.
+const recordsLost = "the jobs and changes recorded there are lost"
+
+func blocksAre(n uint64) string {
+	if n == 1 {
+		return "1 block is"
+	}
+	return fmt.Sprintf("%d blocks are", n)
+}
+
 func (r *replayer) segment(name segmentName) error {
 	f, err := r.store.fs.Open(filepath.Join(r.store.cfg.Dir, name.String()))
 	if err != nil {
@@ -89,7 +100,7 @@ func (r *replayer) segment(name segmentName) error {
 	}
 	defer f.Close()
 	sc, err := newScanner(f, segmentSeed(r.store.id, name), func(from, to int64) {
-		r.report(name, from, "%d bytes are no block: their records are lost", to-from)
+		r.report(name, from, "%d bytes are damaged: %s", to-from, recordsLost)
 	})
 	if err != nil {
 		return err
@@ -101,12 +112,12 @@ func (r *replayer) segment(name segmentName) error {
 	case errors.As(err, &future):
 		return err
 	case sc.err != nil:
-		r.report(name, 0, "it cannot be read: %v", sc.err)
+		r.report(name, 0, "the file cannot be read: %v", sc.err)
 		r.hide(sc.size)
 		r.leave(name)
 		return nil
 	case err != nil && !errors.Is(err, errHeader):
-		r.report(name, 0, "%v: it is ignored", err)
+		r.report(name, 0, "%v: the file is ignored", err)
 		r.leave(name)
 		return nil
 	case err != nil && r.isLast(name) && unbegun(f, sc, r.next):
@@ -115,13 +126,15 @@ func (r *replayer) segment(name segmentName) error {
 		r.dump.unbegun(name)
 		return nil
 	case err != nil:
-		r.report(name, 0, "%v", err)
+		r.report(name, 0, "%v: what follows it is read all the same", err)
 		headless = true
 	default:
 		r.begin(&h)
 		r.dump.segment(&h)
 	}
-	r.tail, r.end, r.headless = name, segmentHeader, headless
+	r.tail, r.end, r.size, r.headless = name, segmentHeader, sc.size, headless
+	// Where the header is damaged the version is 0, and any record is read.
+	r.records.old = h.version == 1
 	seg := Segment{Index: name.index}
 	for {
 		k, at, stored, ok := sc.next()
@@ -132,26 +145,26 @@ func (r *replayer) segment(name segmentName) error {
 			r.next = k.seq
 		}
 		if k.seq < r.next {
-			r.report(name, at, "a block is out of place: it is ignored")
+			r.report(name, at, "a block of %d bytes has been read before, or is out of place: it is ignored", sc.pos-at)
 			continue
 		}
 		if k.seq > r.next && at == r.end {
-			r.report(name, at, "%d blocks are missing here", k.seq-r.next)
+			r.report(name, at, "%s missing in front of this one: %s", blocksAre(k.seq-r.next), recordsLost)
 		}
 		r.next = k.seq + 1
 		r.end = sc.pos
 		plain, err := r.unpacker.unpack(&k, stored)
 		if err == nil {
-			r.dump.block(name, at, &k, plain)
+			r.dump.block(name, at, &k, plain, r.records.old)
 			err = r.apply(plain, name.index)
 		}
 		if err != nil {
-			r.report(name, at, "%v: its records are lost", err)
+			r.report(name, at, "a block of %d bytes is damaged (%v): %s", sc.pos-at, err, recordsLost)
 		}
 		seg.Bytes += int64(len(plain)) + blockOverhead
 	}
 	if sc.err != nil {
-		r.report(name, sc.pos, "the rest cannot be read: %v", sc.err)
+		r.report(name, sc.pos, "the rest of the file cannot be read: %v", sc.err)
 		r.hide(sc.size - sc.pos)
 	}
 	r.torn = sc.tail()
@@ -193,12 +206,12 @@ func (r *replayer) begin(h *header) {
 	switch {
 	case r.tail.index == 0:
 	case h.previous != r.tail.index && h.previous > r.tail.index:
-		r.report(segmentName{r.epoch, r.shard, h.previous}, 0, "the segment is missing")
+		r.missing(h.previous)
 	case r.headless && r.end == segmentHeader: // it is told that all of it is lost
 	case !r.torn && r.rolled != h.index:
-		r.report(r.tail, r.end, "what follows is no block, and no torn end of one: it is ignored")
+		r.badEnd()
 	case r.next != 0 && h.first > r.next:
-		r.report(r.tail, r.end, "the end is missing: %d blocks", h.first-r.next)
+		r.report(r.tail, r.end, "the end of the file is cut off, %s missing: %s", blocksAre(h.first-r.next), recordsLost)
 	}
 	if h.first > r.next {
 		r.next = h.first
@@ -243,17 +256,28 @@ func (r *replayer) finish() {
 		return
 	}
 	if first := r.names[0]; r.oldest != 0 && first.index > r.oldest {
-		r.report(segmentName{r.epoch, r.shard, r.oldest}, 0, "the segment is missing")
+		r.missing(r.oldest)
 	}
 	last := r.names[len(r.names)-1]
 	if r.rolled > last.index {
-		r.report(segmentName{r.epoch, r.shard, r.rolled}, 0, "the segment is missing")
+		r.missing(r.rolled)
 	} else if r.begun > last.index {
-		r.report(segmentName{r.epoch, r.shard, r.begun}, 0, "the segment is missing")
+		r.missing(r.begun)
 	}
 	if !r.torn && r.tail.index != 0 {
-		r.report(r.tail, r.end, "what follows is no block, and no torn end of one: it is ignored")
+		r.badEnd()
 	}
+}
+
+// missing reports that a segment is not there.
+func (r *replayer) missing(index uint64) {
+	r.report(segmentName{r.epoch, r.shard, index}, 0, "the file is missing: %s", recordsLost)
+}
+
+// badEnd reports what is behind the last block of the tail, and is neither
+// nothing nor what a crash leaves.
+func (r *replayer) badEnd() {
+	r.report(r.tail, r.end, "the last %d bytes are damaged: %s", r.size-r.end, recordsLost)
 }
 
 // drop takes the segments before that one off the list of the stream, and

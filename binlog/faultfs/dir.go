@@ -98,6 +98,7 @@ func (f *FS) create(name string) (*node, error) {
 	return n, nil
 }
 
+// mkdir makes a directory and those above it, where they do not exist.
 func (f *FS) mkdir(name string) error {
 	if f.dirs[name] != nil {
 		return nil

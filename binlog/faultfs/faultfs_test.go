@@ -71,13 +71,25 @@ func list(t *testing.T, f *FS, dir string) (names []string) {
 	return names
 }
 
+// dirIn returns a new directory.
+func dirIn(t *testing.T, f binlog.FS) string {
+	t.Helper()
+	if f == binlog.OS {
+		return t.TempDir()
+	}
+	no(t, f.Mkdir("/dir"))
+	return "/dir"
+}
+
 // TestNames: operations on names answer what those of the machine do.
 func TestNames(t *testing.T) {
 	for name, f := range map[string]binlog.FS{"faultfs": New(), "the machine": binlog.OS} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			no(t, f.Mkdir(dir+"/a/b"))
+			dir := dirIn(t, f)
+			is(t, f.Mkdir(dir+"/a/b"), fs.ErrNotExist)
+			no(t, f.Mkdir(dir+"/a"))
 			no(t, f.Mkdir(dir+"/a/b/"))
+			is(t, f.Mkdir(dir+"/a/b"), fs.ErrExist)
 			h, err := f.Create(dir + "/a/x")
 			no(t, err)
 			put(t, h, 3, []byte("abc"))
@@ -85,7 +97,7 @@ func TestNames(t *testing.T) {
 			is(t, err, fs.ErrExist)
 			_, err = f.Create(dir + "/a/b")
 			is(t, err, fs.ErrExist)
-			is(t, f.Mkdir(dir+"/a/x"), syscall.ENOTDIR)
+			is(t, f.Mkdir(dir+"/a/x"), fs.ErrExist)
 
 			for _, missing := range []string{dir + "/a/y", dir + "/c/y"} {
 				_, err = f.Open(missing)
@@ -141,8 +153,7 @@ func TestNames(t *testing.T) {
 func TestFile(t *testing.T) {
 	for name, f := range map[string]binlog.FS{"faultfs": New(), "the machine": binlog.OS} {
 		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			no(t, f.Mkdir(dir))
+			dir := dirIn(t, f)
 			h, err := f.Create(dir + "/x")
 			no(t, err)
 			size := func(want int64) {

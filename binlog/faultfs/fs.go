@@ -75,10 +75,18 @@ func (f *FS) ReadDir(name string) (list []fs.DirEntry, err error) {
 	return list, err
 }
 
-// Mkdir makes a directory and its parents, where they do not exist.
+// Mkdir makes a directory that must not exist yet, in one that must.
 func (f *FS) Mkdir(name string) error {
 	name = filepath.Clean(name)
-	return f.do(OpMkdir, name, 0, 0, func() error { return f.mkdir(name) })
+	return f.do(OpMkdir, name, 0, 0, func() error {
+		if _, err := f.find(name); err != syscall.ENOENT {
+			return syscall.EEXIST
+		}
+		if f.dirs[filepath.Dir(name)] == nil {
+			return syscall.ENOENT
+		}
+		return f.mkdir(name)
+	})
 }
 
 // Rename gives a file another name, which a file that has it loses.

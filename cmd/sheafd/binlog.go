@@ -34,7 +34,11 @@ func binlogCommand(out io.Writer, args []string) error {
 	}
 	damages, err := binlog.Dump(out, nil, args[1])
 	if err == nil && damages > 0 {
-		err = fmt.Errorf("binlog %s: %w: %d times", args[1], errDamaged, damages)
+		places := "1 place: see the line"
+		if damages > 1 {
+			places = fmt.Sprintf("%d places: see the lines", damages)
+		}
+		err = fmt.Errorf(`binlog %s: %w in %s with "damage:"`, args[1], errDamaged, places)
 	}
 	return err
 }

@@ -238,8 +238,12 @@ func (d *damagedDir) suffers(t *testing.T, dam damage, shards string) {
 	untouched(t, dir, func() {
 		r := finish(t, cmd)
 		lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
-		if last := lines[len(lines)-1]; r.code != 1 || !strings.HasPrefix(last, "sheafd: binlog "+dir) || !strings.Contains(last, file) {
+		if last := lines[len(lines)-1]; r.code != 1 || !strings.HasPrefix(last, "sheafd: binlog "+dir+": it is damaged in ") || !strings.Contains(last, file) ||
+			!strings.Contains(last, "; start without --binlog-strict to ") || !strings.Contains(last, "`sheafd binlog dump "+dir+"`") {
 			t.Errorf("--binlog-strict: exit status %d, stderr:\n%s", r.code, r.stderr)
+		}
+		if strings.Contains(r.stderr, "read back") {
+			t.Errorf("it is said that all was read back:\n%s", r.stderr)
 		}
 	})
 

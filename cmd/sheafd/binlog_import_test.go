@@ -298,6 +298,46 @@ func TestBinlogImportTwice(t *testing.T) {
 	}
 }
 
+// beanstalkd is started on the directory again, maybe by the system, and ended
+// before it has a job, or when it has none any more: sheafd starts all the same.
+func TestBinlogBeanstalkdWasStarted(t *testing.T) {
+	t.Parallel()
+	dir, jobs := aDirOfBeanstalkd(t, 50, 300, "-s", "4096")
+	files := binlogFiles(t, dir)
+	withBinlog(t, dir).stop()
+	kept := func(folder string) map[string]string { return binlogFiles(t, filepath.Join(dir, folder)) }
+	for round, folder := range []string{"beanstalkd.2", "beanstalkd.3", "beanstalkd.4"} {
+		b := runBeanstalkd(t, "-b", dir)
+		if round == 1 {
+			c := b.talk()
+			c.says("DELETED", "delete %d", c.put(0, []byte("done at once")))
+		}
+		b.end(syscall.SIGTERM)
+		written := binlogFiles(t, dir)
+		if round == 2 { // it was ended before it had written anything
+			for name := range written {
+				if err := os.Truncate(filepath.Join(dir, name), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			written = binlogFiles(t, dir)
+		}
+		if len(written) == 0 {
+			t.Fatal("beanstalkd has made no file")
+		}
+		s := withBinlog(t, dir, "--binlog-strict")
+		jobs.check(s.talk())
+		keptAside(t, dir, files)
+		if got := kept(folder); !maps.Equal(got, written) {
+			t.Errorf("round %d: %s has %v, want %v", round, folder, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(written)))
+		}
+		if !strings.Contains(s.log.String(), "beanstalkd's own files have no jobs in them and were put aside") {
+			t.Errorf("the log does not tell:\n%s", s.log.String())
+		}
+		s.stop()
+	}
+}
+
 // beanstalkd is run on the directory again, and writes a new binlog.1 beside
 // sheafd's segments. Both have given out the same ids, so neither's jobs can be
 // served without the other's, and nothing may be lost.
@@ -334,7 +374,7 @@ func TestBinlogGoingBack(t *testing.T) {
 			}
 			written := binlogFiles(t, dir)
 			for _, args := range [][]string{nil, {"--shards", "3"}, {"--binlog-strict"}} {
-				refuses(t, dir, command(t, onLoopback(append(args, "-b", dir)...)...), "beanstalkd", "binlog.1", "directory of its own")
+				refuses(t, dir, command(t, onLoopback(append(args, "-b", dir)...)...), "files of beanstalkd (binlog.1", "with 1 job that is not known to have been imported", "move them to a directory of their own")
 			}
 			if t.Failed() {
 				return

@@ -81,7 +81,7 @@ func filled(t *testing.T, dir string, args ...string) (k known) {
 func TestBinlogMakesItsDirectory(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
-	for _, dir := range []string{"a", "b/c/d", "e/", "./f/../g"} {
+	for _, dir := range []string{"a", "e/", "./e/../g", "a/below"} {
 		dir = top + "/" + dir
 		jobs := filled(t, dir)
 		info, err := os.Stat(dir)
@@ -91,19 +91,37 @@ func TestBinlogMakesItsDirectory(t *testing.T) {
 		jobs.check(withBinlog(t, dir).talk())
 	}
 	// A relative name, and one that is a symbolic link.
-	cmd := command(t, onLoopback("-b", "rel/ative")...)
-	cmd.Dir = top
-	run(t, cmd).stop()
-	if _, err := os.Stat(filepath.Join(top, "rel/ative/manifest")); err != nil {
-		t.Error(err)
+	for _, dir := range []string{"rel", "./rel/ative"} {
+		cmd := command(t, onLoopback("-b", dir)...)
+		cmd.Dir = top
+		run(t, cmd).stop()
+		if _, err := os.Stat(filepath.Join(top, dir, "manifest")); err != nil {
+			t.Error(err)
+		}
 	}
-	if err := os.Symlink("rel", filepath.Join(top, "link")); err != nil {
+	if err := os.Mkdir(filepath.Join(top, "target"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("target", filepath.Join(top, "link")); err != nil {
 		t.Fatal(err)
 	}
 	filled(t, filepath.Join(top, "link"))
-	if _, err := os.Stat(filepath.Join(top, "rel/manifest")); err != nil {
+	if _, err := os.Stat(filepath.Join(top, "target/manifest")); err != nil {
 		t.Error(err)
 	}
+}
+
+// A mistake in the path makes no directories: the jobs would be missed.
+func TestBinlogInAMissingDirectory(t *testing.T) {
+	t.Parallel()
+	top := t.TempDir()
+	dir := filepath.Join(top, "vra", "lib", "sheafd")
+	untouched(t, top, func() {
+		fails(t, command(t, onLoopback("-b", dir)...), 1, "sheafd: binlog "+dir+": ", filepath.Dir(dir)+", is not there", "create that one first, or correct the path")
+		cmd := command(t, onLoopback("-b", "vra/sheafd")...)
+		cmd.Dir = top
+		fails(t, cmd, 1, "sheafd: binlog vra/sheafd: ", "vra, is not there")
+	})
 }
 
 func TestBinlogDirectoryInUse(t *testing.T) {
@@ -115,7 +133,7 @@ func TestBinlogDirectoryInUse(t *testing.T) {
 	jobs.putAll(c, "tube", 100, 10, &serial)
 	settled(t, dir)
 	for range 3 {
-		refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server")
+		refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server: stop that one first, or use another directory")
 	}
 	jobs.putAll(c, "tube", 100, 10, &serial)
 	s.kill()
@@ -165,7 +183,7 @@ func TestBinlogThatIsNoDirectory(t *testing.T) {
 	refuse := func(dir string) {
 		t.Helper()
 		untouched(t, top, func() {
-			fails(t, command(t, onLoopback("-b", dir)...), 1, "sheafd: binlog "+dir, "not a directory")
+			fails(t, command(t, onLoopback("-b", dir)...), 1, "sheafd: binlog "+dir, "not a directory: correct the path, or move the file that is in the way")
 		})
 	}
 	refuse(file)
@@ -210,8 +228,9 @@ func TestBinlogOfAnotherOwner(t *testing.T) {
 		if err := os.Chmod(dir, mode); err != nil {
 			t.Fatal(err)
 		}
-		refuses(t, dir, nobody(), "permission denied")
-		refuses(t, dir, asNobody(command(t, onLoopback("-b", dir)...)), "permission denied")
+		const todo = "permission denied: the user that sheafd runs as, with id 65534, must be able to read and write the directory and all that is in it"
+		refuses(t, dir, nobody(), todo)
+		refuses(t, dir, asNobody(command(t, onLoopback("-b", dir)...)), todo)
 	}
 	untouched(t, top, func() {
 		fails(t, command(t, onLoopback("-b", top+"/new", "-u", "nobody")...), 1, top+"/new", "permission denied")
@@ -268,7 +287,7 @@ func rewrite(t *testing.T, path string, change func([]byte) []byte) {
 func TestBinlogFromTheFuture(t *testing.T) {
 	t.Parallel()
 	future := func(b []byte) []byte {
-		text := strings.Replace(string(b), "sheaf binlog 1\n", "sheaf binlog 2\n", 1)
+		text := strings.Replace(string(b), "sheaf binlog 2\n", "sheaf binlog 4\n", 1)
 		if text == string(b) {
 			t.Errorf("the manifest does not say its version:\n%s", b)
 		}
@@ -279,8 +298,8 @@ func TestBinlogFromTheFuture(t *testing.T) {
 		return fmt.Appendf(nil, "%ssum %08x\n", text, sumOf([]byte(text)))
 	}
 	header := func(b []byte) []byte {
-		b[8] = 2
-		sum := crc32.Update(sumOf(b[8:12]), crc32.MakeTable(crc32.Castagnoli), b[16:80])
+		b[8] = 3
+		sum := crc32.Update(sumOf(b[8:12]), crc32.MakeTable(crc32.Castagnoli), b[16:88])
 		b[12], b[13], b[14], b[15] = byte(sum), byte(sum>>8), byte(sum>>16), byte(sum>>24)
 		return b
 	}
@@ -291,7 +310,7 @@ func TestBinlogFromTheFuture(t *testing.T) {
 		{"summed", "manifest", func(b []byte) []byte { return summed(future(b)) }},
 		{"not summed", "manifest", future},
 		{"much later", "manifest", func(b []byte) []byte {
-			return summed([]byte(strings.Replace(string(future(b)), "sheaf binlog 2\n", "sheaf binlog 12\nnew things\n", 1)))
+			return summed([]byte(strings.Replace(string(future(b)), "sheaf binlog 4\n", "sheaf binlog 12\nnew things\n", 1)))
 		}},
 		{"another layout", "manifest", func([]byte) []byte { return []byte("sheaf binlog 4\nnothing that we know\n") }},
 		{"a segment", "segment.1.0.00000001", header},
