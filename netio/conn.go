@@ -35,6 +35,13 @@ type Session interface {
 	Close()
 }
 
+// A Poked session has more to say than answers: what came to it from elsewhere, which it was told of by Conn.Poke.
+type Poked interface {
+	// Poked is called on the connection's goroutine after Conn.Poke, between two calls of Serve or after one. It may write.
+	// An error closes the connection, as Serve's does.
+	Poked() error
+}
+
 // Why a connection ended, when neither its session nor the system says so.
 var (
 	errIdle      = errors.New("idle for too long")
@@ -62,6 +69,8 @@ type Conn struct {
 	active  time.Time // when this connection last parked after progress; for the idle timeout
 	moved   bool      // bytes came in since active was set
 	armed   bool      // a read deadline for the idle timeout is set
+	expects bool      // see Expect
+	pokee   Poked     // the session, if it is one; nil if not
 
 	// The flags are written by others and only ever set. Whoever sets one then sets a read deadline in the past (hup, stop)
 	// or shuts the socket down (killed); the connection's goroutine sets a deadline of its own first and reads the flags
@@ -70,6 +79,11 @@ type Conn struct {
 	hup    atomic.Bool // by the hang-up watcher: the peer has shut down its sending side; read to the end of the stream
 	stop   atomic.Bool // by Server.Shutdown: end when the command at hand is done
 	killed atomic.Bool // by Server.Shutdown or by a panic in Hangup or Abort: end now
+
+	// poked is set by Poke, from any goroutine, and cleared by the connection's before it looks at what there is. parked is
+	// written by the connection's goroutine and read by Poke: it sets parked and then reads poked, Poke sets poked and then
+	// reads parked, so one of them sees the other.
+	poked, parked atomic.Bool
 
 	mu      sync.Mutex // orders Hangup and Abort against the session's birth and its Close; never held during Serve
 	session Session    // set once by the connection's goroutine under mu; that goroutine may read it without
@@ -82,6 +96,32 @@ func newConn(s *Server, id uint64, nc net.Conn, raw syscall.RawConn) *Conn {
 
 // RemoteAddr returns the peer's address. It may be called from any goroutine.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
+
+// Poke has the session's method Poked called soon, though nothing was read; see Poked. Pokes that come before it is called are
+// one. Any goroutine may call it, also after the connection has ended; it does not block.
+func (c *Conn) Poke() {
+	if !c.poked.Swap(true) && c.parked.Load() {
+		c.nc.SetReadDeadline(past)
+	}
+}
+
+// Kill ends the connection without a further word, wherever its goroutine is. Any goroutine may call it; it does not block.
+func (c *Conn) Kill() { c.kill() }
+
+// Expect says whether the peer waits for something that will come to it by itself: then its silence is no reason for the idle
+// timeout. The timeout begins anew when the peer does not wait any more.
+func (c *Conn) Expect(something bool) {
+	if c.expects && !something {
+		c.moved = true
+	}
+	c.expects = something
+}
+
+// FD returns the number of the connection's descriptor, for display only.
+func (c *Conn) FD() (fd int) {
+	c.raw.Control(func(d uintptr) { fd = int(d) })
+	return fd
+}
 
 // run is the connection's goroutine.
 func (c *Conn) run() {
@@ -96,6 +136,7 @@ func (c *Conn) run() {
 	}
 	c.mu.Lock()
 	c.session = session
+	c.pokee, _ = session.(Poked)
 	stopped := c.stop.Load()
 	c.mu.Unlock()
 	if stopped {
@@ -116,8 +157,11 @@ func (c *Conn) run() {
 		// Hung up, shut down or idle. The deadline must go before the next Read, and the flags are looked at after that.
 		c.armed = false
 		if idle := c.srv.config.IdleTimeout; idle > 0 && !c.active.IsZero() && time.Since(c.active) >= idle {
-			c.err = errIdle
-			return
+			if !c.expects {
+				c.err = errIdle
+				return
+			}
+			c.moved = true
 		}
 		c.err = c.nc.SetReadDeadline(time.Time{})
 	}
@@ -136,26 +180,24 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 			return true
 		}
 	}
+	if c.pokee != nil {
+		c.parked.Store(false)
+	}
 	for {
 		got, drained, err := c.read()
-		if err == unix.EAGAIN {
-			// A FIN that comes after this read is an edge of its own, so hup need not be looked at.
-			c.arm()
-			if c.killed.Load() || c.stop.Load() && c.between() {
-				c.err = errShutdown
+		again := err == unix.EAGAIN
+		finished := false
+		if !again {
+			if err != nil {
+				c.err = err
 				return true
 			}
-			c.stow()
-			return false
+			c.moved = true
+			if finished, c.err = c.serve(got); c.err != nil {
+				return true
+			}
 		}
-		if err != nil {
-			c.err = err
-			return true
-		}
-		c.moved = true
-		finished, err := c.serve(got)
-		if err != nil {
-			c.err = err
+		if c.err = c.servePoked(); c.err != nil {
 			return true
 		}
 		if drained {
@@ -166,11 +208,46 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 			c.err = errShutdown
 			return true
 		}
-		if drained && !c.hup.Load() {
-			c.stow()
+		// A FIN that comes after a read that found nothing is an edge of its own, so hup need not be looked at then.
+		if drained && (again || !c.hup.Load()) && c.park() {
 			return false
 		}
 	}
+}
+
+// park gives back what a connection needs only while it is awake. It reports false if the session has to be told something
+// first: then there is another round, with a look at the socket and the flags, so that pokes without end keep nobody from
+// being heard.
+func (c *Conn) park() bool {
+	c.stow()
+	if c.pokee == nil {
+		return true
+	}
+	c.parked.Store(true)
+	if c.poked.Load() {
+		c.parked.Store(false)
+		return false
+	}
+	return true
+}
+
+// servePoked has the session say what came to it from elsewhere, if anything did, and flushes it.
+func (c *Conn) servePoked() error {
+	err := c.tellPoked()
+	if c.queued() == 0 {
+		return err
+	}
+	if ferr := c.Flush(); err == nil {
+		err = ferr
+	}
+	return err
+}
+
+func (c *Conn) tellPoked() error {
+	if c.pokee == nil || !c.poked.Swap(false) {
+		return nil
+	}
+	return c.pokee.Poked()
 }
 
 // arm sees to it that the park that follows ends by the idle timeout. The deadline is set about once a timeout, not once a

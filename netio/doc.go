@@ -33,6 +33,9 @@
 // Session.Hangup while Serve is blocked and nobody reads the socket. (Urgent data, MSG_OOB, cuts a read short too. No
 // protocol here has a use for it; who sends it delays his own answers until he sends more.)
 //
+// A session may also have something to say that nobody has asked for just now: results, notices. Conn.Poke, from any goroutine,
+// has the connection's goroutine call the session's method Poked, in the loop above if it is awake and else by waking it.
+//
 // # Promises
 //
 //   - Answers leave in the order in which they were written, and all of them leave before a connection is closed by its

@@ -116,6 +116,9 @@ func (c *Conn) serve(got int) (finished bool, err error) {
 	in := c.buf[:c.held]
 	c.serving, c.skipped = in, 0
 	n, err := c.session.Serve(in)
+	if err == nil {
+		err = c.tellPoked() // what it says leaves with the answers
+	}
 	if ferr := c.Flush(); err == nil {
 		err = ferr
 	}

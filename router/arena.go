@@ -56,7 +56,7 @@ func (a *arena) reset() {
 	clear(a.chain)
 	a.queue, a.chain = a.queue[:0], a.chain[:0]
 	for i := range a.own {
-		a.own[i].Body = nil // an idle client must not keep bodies alive
+		a.own[i].Body, a.own[i].Task = nil, nil // an idle client must not keep jobs alive
 	}
 	if a.deep != nil {
 		clear(a.deep.requests[:max(0, a.taken-len(a.own))])

@@ -43,6 +43,7 @@ type Client struct {
 	single            [1]*shard.Request // for a chain of one
 	scratch           shard.Request
 	producer, working bool
+	dozing            bool // Doze has found nothing, and no Grab came since
 }
 
 const (
@@ -71,15 +72,20 @@ type seat struct {
 // NewClient makes a client that uses and watches the default tube. Close ends
 // it.
 func (r *Router) NewClient() *Client {
-	r.connections.Add(1)
-	r.totalConnections.Add(1)
-	c := &Client{router: r, waiter: shard.NewWaiter(), target: -1}
-	c.init()
-	home := r.shardOf(shard.DefaultTube)
-	c.home = c.newSeat(home)
+	c := r.newClient(shard.NewWaiter())
 	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: shard.DefaultTube})
 	c.used = req.Tube
 	c.addWatch(c.home, req.Tube)
+	return c
+}
+
+// newClient makes a client that uses and watches nothing.
+func (r *Router) newClient(w *shard.Waiter) *Client {
+	r.connections.Add(1)
+	r.totalConnections.Add(1)
+	c := &Client{router: r, waiter: w, target: -1}
+	c.init()
+	c.home = c.newSeat(r.shardOf(shard.DefaultTube))
 	return c
 }
 
@@ -87,7 +93,7 @@ func (r *Router) NewClient() *Client {
 // is posted later finds it gone.
 func (c *Client) Close() {
 	// A client that ends in the middle of a command does without the order.
-	if !c.Pending() && c.tubesOnSeveralShards() {
+	if !c.Pending() && c.used != nil && c.tubesNeedOrder() {
 		c.leaveTubes()
 	}
 	for _, s := range c.seats {
@@ -103,24 +109,29 @@ func (c *Client) Close() {
 	r.connections.Add(-1)
 }
 
-// tubesOnSeveralShards tells whether tubes on more than one shard may go with
-// the client, so that it shows in which order they do. One shard keeps the order
-// by itself; the default tube never goes.
-func (c *Client) tubesOnSeveralShards() bool {
-	on := -1
-	several := func(t *shard.Tube) bool {
+// tubesNeedOrder tells whether several tubes may go with the client, so that it
+// shows in which order they do, and no shard knows that order. One shard does if
+// the client has never been at another; else even a shard that has all of the
+// tubes lacks what gave them their places in the list: the default tube, which
+// never goes, or one that was ignored.
+func (c *Client) tubesNeedOrder() bool {
+	if len(c.seats) == 1 {
+		return false
+	}
+	var some *shard.Tube
+	another := func(t *shard.Tube) bool {
 		if t.Name == shard.DefaultTube {
 			return false
 		}
-		if on < 0 {
-			on = t.Shard
+		if some == nil {
+			some = t
 		}
-		return t.Shard != on
+		return t != some
 	}
-	return several(c.used) || slices.ContainsFunc(c.watched, several)
+	return another(c.used) || slices.ContainsFunc(c.watched, another)
 }
 
-// leaveTubes gives back the jobs and leaves the tubes of a client on several
+// leaveTubes gives back the jobs and leaves the tubes of a client at several
 // shards in the order in which one shard would; see shard.Detach.
 func (c *Client) leaveTubes() {
 	for _, s := range c.seats {
@@ -240,22 +251,24 @@ func (c *Client) Ignore(name string) bool {
 		if last == 0 {
 			return false
 		}
-		c.watched[i] = c.watched[last]
-		c.watched[last] = nil
-		c.watched = c.watched[:last]
-		s := c.seat(t.Shard)
-		c.do(s, shard.Request{Op: shard.Ignore, Tube: t})
-		if s.watched--; s.watched == 0 {
-			for j := range c.watches {
-				if c.watches[j] == s {
-					c.watches = append(c.watches[:j], c.watches[j+1:]...)
-					break
-				}
-			}
-		}
+		c.unwatch(i)
 		return true
 	}
 	return true
+}
+
+// unwatch takes the tube with that index off the watch list.
+func (c *Client) unwatch(i int) {
+	t, last := c.watched[i], len(c.watched)-1
+	c.watched[i] = c.watched[last]
+	c.watched[last] = nil
+	c.watched = c.watched[:last]
+	s := c.seat(t.Shard)
+	c.do(s, shard.Request{Op: shard.Ignore, Tube: t})
+	if s.watched--; s.watched == 0 {
+		i := slices.Index(c.watches, s)
+		c.watches = slices.Delete(c.watches, i, i+1)
+	}
 }
 
 // Tubes lists all tubes in the order of the reference.
@@ -267,18 +280,25 @@ func (c *Client) Tubes() []string {
 	return r.Names
 }
 
+// askAll has all shards serve the same request, which concerns no job, tube or
+// wait of the client's.
+func (c *Client) askAll(r shard.Request) []shard.Request {
+	reqs := make([]shard.Request, len(c.router.shards))
+	// One client for all shards: they only read from it, that it holds nothing.
+	r.Client = shard.NewClient(c.waiter)
+	c.waiter.Expect(len(reqs))
+	for i := range reqs {
+		reqs[i] = r
+		c.router.shards[i].Post([]*shard.Request{&reqs[i]})
+	}
+	c.answered()
+	return reqs
+}
+
 // Stats gathers the statistics of all shards.
 func (c *Client) Stats() *Stats {
 	r := c.router
-	reqs := make([]shard.Request, len(r.shards))
-	// One client for all shards: they only read from it, that it holds nothing.
-	nobody := shard.NewClient(c.waiter)
-	c.waiter.Expect(len(reqs))
-	for i := range reqs {
-		reqs[i] = shard.Request{Op: shard.Gather, Client: nobody}
-		r.shards[i].Post([]*shard.Request{&reqs[i]})
-	}
-	c.answered()
+	reqs := c.askAll(shard.Request{Op: shard.Gather})
 	st := &Stats{
 		Connections: r.connections.Load(), TotalConnections: r.totalConnections.Load(),
 		Producers: r.producers.Load(), Workers: r.workers.Load(), Draining: r.Draining(),

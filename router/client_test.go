@@ -165,6 +165,31 @@ func TestTubeOrderAtClose(t *testing.T) {
 	}
 }
 
+// TestTubesLeftOnOneShard: the tubes of a client that goes, go in the order of
+// its watch list, though they are all on one shard, which knows only a part of
+// that list: the default tube, or one that was ignored, is on another.
+func TestTubesLeftOnOneShard(t *testing.T) {
+	for _, n := range shardCounts {
+		r := newEngine(t, n)
+		b, c, d, e, f := r.tubeOn(n-1, 0), r.tubeOn(n-1, 1), r.tubeOn(n-1, 2), r.tubeOn(n-1, 3), r.tubeOn(n-1, 4)
+		p, q := newPeer(t, r), newPeer(t, r)
+		p.session("watch %s | watch %s | list-tubes-watched -> WATCHING 2 | WATCHING 3 | default %[1]s %[2]s", b, c)
+		q.session("watch %s | watch %s -> WATCHING 2 | WATCHING 3", d, e)
+		q.session("list-tubes -> default %s %s %s %s", b, c, d, e)
+		p.close() // c, whose place e takes, then b, whose place d takes
+		q.session("list-tubes -> default %s %s", d, e)
+
+		p = newPeer(t, r)
+		x := r.tubeOn(0, 5)
+		p.session("watch %s | watch %s | watch %s -> WATCHING 2 | WATCHING 3 | WATCHING 4", x, b, c)
+		p.session("ignore default | ignore %s | list-tubes-watched -> WATCHING 3 | WATCHING 2 | %[3]s %[2]s", x, b, c)
+		q.session("watch %s | watch %s -> WATCHING 4 | WATCHING 5", x, f)
+		q.session("list-tubes -> default %s %s %s %s %s %s", d, e, c, b, x, f)
+		p.close() // c, whose place f takes, then b, whose place x takes
+		q.session("list-tubes -> default %s %s %s %s", d, e, f, x)
+	}
+}
+
 // TestStatsSums: the statistics are the same for any number of shards.
 func TestStatsSums(t *testing.T) {
 	var memory int64

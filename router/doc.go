@@ -53,12 +53,11 @@
 // attempt that fails does so because another client's command has taken
 // effect, so the engine as a whole always gets on.
 //
-// This is not the handshake that the design began with, in which a shard held
-// its best job for the asking client and put it back when cancelled. There, a
-// second client that asks while a job is held sees nothing ready, though the
-// job is put back a moment later: it is told TIMED_OUT, or given a worse job,
-// while a job was ready all the time. Nothing held is nothing to put back, and
-// a reserve costs a message to each shard and one more, either way.
+// Why does a shard not hold its best job for the asking client, and put it back
+// when cancelled? A second client that asks while a job is held would see nothing
+// ready, though the job is put back a moment later: it would be told TIMED_OUT, or
+// given a worse job, while a job was ready all the time. Nothing held is nothing to
+// put back, and a reserve costs a message to each shard and one more, either way.
 //
 // # What one client may rely on
 //

@@ -23,11 +23,13 @@ type durState struct {
 
 type durFound struct {
 	*shard.JobStats
-	body []byte
+	body    []byte
+	task    *shard.Task
+	grabbed bool // task is known
 }
 
-// durRead finds out what an engine has by asking it. The buried jobs are kicked
-// for that.
+// durRead finds out what an engine has by asking it. The buried and the delayed
+// jobs are kicked for that, and all grabbed.
 func durRead(r *Router) *durState {
 	s := &durState{
 		now: time.Now().UnixNano(), jobs: make(map[uint64]durFound), buried: make(map[string][]uint64),
@@ -41,7 +43,7 @@ func durRead(r *Router) *durState {
 		case shard.StatsJob:
 			s.jobs[q.ID] = durFound{JobStats: q.Job}
 		case shard.Peek:
-			s.jobs[q.ID] = durFound{s.jobs[q.ID].JobStats, q.Body}
+			s.jobs[q.ID] = durFound{JobStats: s.jobs[q.ID].JobStats, body: q.Body}
 		case shard.PeekBuried:
 			s.buried[c.Used().Name] = append(s.buried[c.Used().Name], q.ID)
 		}
@@ -82,6 +84,23 @@ func durRead(r *Router) *durState {
 			listen()
 		}
 	}
+	tubes := make(map[string]bool)
+	for _, f := range s.jobs {
+		tubes[f.Tube] = true
+	}
+	for tube := range tubes {
+		c.Use(tube)
+		say(shard.Request{Op: shard.Kick, N: 1 << 30})
+		listen()
+	}
+	for id, task := range durGrab(r, tubes) {
+		f := s.jobs[id]
+		f.grabbed = true
+		if task != nil {
+			f.task = &shard.Task{Unique: task.Unique, Reducer: task.Reducer, Background: task.Background}
+		}
+		s.jobs[id] = f
+	}
 	return s
 }
 
@@ -116,6 +135,10 @@ func (j *durJob) wrong(v *durVersion, f durFound, now int64) error {
 	}
 	if !bytes.Equal(j.body, f.body) {
 		return fmt.Errorf("its body is %.80q… (%d bytes), want %.80q… (%d bytes)", f.body, len(f.body), j.body, len(j.body))
+	}
+	if f.grabbed && ((f.task == nil) != (j.task == nil) ||
+		j.task != nil && (f.task.Unique != j.task.Unique || f.task.Reducer != j.task.Reducer || !f.task.Background)) {
+		return fmt.Errorf("its task is %+v, want %+v", f.task, j.task)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (d *durRun) command(c *durClient, s int) shard.Request {
 			}
 		}
 		last := d.router.directory.LastID()
-		if id := 1 + d.rng.Uint64N(last+1); d.model.jobs[id] == nil || d.model.jobs[id].shard == s {
+		if id := 1 + d.rng.Uint64N(last+1); !d.isPending(id) && (d.model.jobs[id] == nil || d.model.jobs[id].shard == s) {
 			return id
 		}
 		return last + 1

@@ -2,9 +2,11 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -19,8 +21,8 @@ import (
 // durTubes are the tubes of the histories.
 var durTubes = [...]string{"default", "a", "b", "c", "d", "e", "f", strings.Repeat("long", 50)}
 
-// durDir is where the binlog lives in memory. Nothing of the path is there at
-// first.
+// durDir is where the binlog lives in memory. It is not there at first, but what
+// it is in is.
 const durDir = "/srv/queue/binlog"
 
 // durRoom is more than any history takes, in bytes.
@@ -52,6 +54,10 @@ type durRun struct {
 	full     bool   // changes may come to be answered OutOfMemory
 	refused  map[shard.Op]int
 	capacity int64 // of fs
+
+	foreground  map[uint64]bool // ids of the jobs that were submitted in the foreground
+	pending     []durPending    // those of them that are known to be there
+	lastPending uint64          // the last one's id
 }
 
 func newDurRun(t *testing.T, seed uint64) *durRun {
@@ -60,6 +66,11 @@ func newDurRun(t *testing.T, seed uint64) *durRun {
 		fs: faultfs.New(), dir: durDir, model: newDurModel(), refused: make(map[shard.Op]int),
 	}
 	d.setCapacity(durRoom)
+	for _, dir := range []string{"/srv", "/srv/queue"} {
+		if err := errors.Join(d.fs.Mkdir(dir), d.fs.SyncDir(path.Dir(dir))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return d
 }
 
@@ -179,6 +190,7 @@ func (d *durRun) begin(sync time.Duration, shards int) (end func() error) {
 		d.fatalf("opening for %d shards: %v", shards, err)
 	}
 	d.router = r
+	d.foreground, d.pending, d.lastPending = make(map[uint64]bool), nil, 0
 	d.most = 5 + d.rng.IntN(60)
 	d.clients = nil
 	for range 1 + d.rng.IntN(4) {
@@ -211,7 +223,9 @@ func (d *durRun) round() {
 		d.sleep(time.Duration(d.rng.Int64N(3e9)))
 	case n < 5:
 		d.sleep(time.Duration(d.rng.Int64N(1e8)))
-	case n < 7:
+	case n < 9:
+		d.submit()
+	case n < 11:
 		c := d.clients[d.rng.IntN(len(d.clients))]
 		if c.one < 0 && !d.faulty {
 			d.queue(c, shard.Request{Op: shard.Reserve})
@@ -225,6 +239,7 @@ func (d *durRun) round() {
 // replace closes a client and makes another.
 func (d *durRun) replace(i int) {
 	d.model.giveBack(d.clients[i])
+	d.pending = slices.DeleteFunc(d.pending, func(p durPending) bool { return p.client == d.clients[i] })
 	d.clients[i].close()
 	d.clients[i] = d.client()
 }
@@ -267,6 +282,8 @@ func (d *durRun) queue(c *durClient, cmd shard.Request) {
 	c.ops = append(c.ops, cmd.Op)
 	if s := c.Used().Shard; d.dead[s] {
 		c.want = append(c.want, durAnswer{shard: s})
+	} else if cmd.Op == shard.Submit {
+		c.want = append(c.want, d.modelSubmit(c, &cmd, d.now()))
 	} else {
 		c.want = append(c.want, d.model.do(c, &cmd, d.now()))
 		for _, u := range d.model.undo {

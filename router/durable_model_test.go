@@ -32,6 +32,7 @@ type durJob struct {
 	ttr      uint32
 	created  int64  // nanoseconds of Unix time
 	body     []byte // with its CRLF
+	task     *shard.Task
 	versions []durVersion
 	brim     bool // on a disk that is full to the brim, not all reserves and timeouts are noted
 
@@ -227,9 +228,14 @@ func (m *durModel) doTo(j *durJob, c *durClient, r *shard.Request, now int64) {
 // delay follows a change of j that may have set a delay.
 func (m *durModel) delay(j *durJob, now int64) {
 	if v := j.last(); v.delay > 0 {
-		v.state, v.at = binlog.Delayed, now+int64(v.delay)*int64(time.Second)
-		j.state, j.due = "delayed", v.at
+		m.delayUntil(j, now+int64(v.delay)*int64(time.Second))
 	}
+}
+
+func (m *durModel) delayUntil(j *durJob, at int64) {
+	v := j.last()
+	v.state, v.at = binlog.Delayed, at
+	j.state, j.due = "delayed", at
 }
 
 func (m *durModel) reserve(j *durJob, c *durClient, now int64) {

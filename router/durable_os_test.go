@@ -24,7 +24,7 @@ func TestDurableOS(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDurRun(t, seed)
 				if i == 1 {
-					d.dir, d.disk = filepath.Join(t.TempDir(), "a", "binlog"), binlog.OS
+					d.dir, d.disk = filepath.Join(t.TempDir(), "binlog"), binlog.OS
 				}
 				found[i] = d.stopped()
 			})

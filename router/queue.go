@@ -43,9 +43,10 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 	case shard.Put, shard.PeekReady, shard.PeekDelayed, shard.PeekBuried, shard.Kick:
 		r.Tube = c.used
 		return r.Tube.Shard, true
-	case shard.StatsTube, shard.PauseTube:
+	case shard.StatsTube, shard.PauseTube, shard.Submit:
 		return c.router.shardOf(r.Name), true
-	case shard.Reserve, shard.ReserveTimeout:
+	case shard.Reserve, shard.ReserveTimeout, shard.Grab:
+		c.dozing = false
 		if len(c.watches) > 1 {
 			c.many = !c.Pending()
 			return -1, c.many

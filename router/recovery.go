@@ -60,13 +60,14 @@ func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []foun
 	for _, s := range streams {
 		jobs += s.Jobs()
 	}
-	if cfg.Log != nil {
-		cfg.Log.Info("binlog: read back", "dir", cfg.Dir, "jobs", jobs, "streams", len(streams),
-			"last-id", store.LastID(), "took", time.Since(start).Round(time.Millisecond))
-	}
+	took := time.Since(start).Round(time.Millisecond)
 	logs, err := store.Begin()
 	if err != nil {
-		return err
+		return err // also of damage: it is not said then that all was read back
+	}
+	if cfg.Log != nil {
+		cfg.Log.Info("binlog: read back", "dir", cfg.Dir, "jobs", jobs, "streams", len(streams),
+			"last-id", store.LastID(), "took", took)
 	}
 	for i := range all {
 		all[i].log = logs[i]

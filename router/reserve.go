@@ -34,7 +34,13 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		if soon || c.interruption.Load() != 0 {
 			timeout = 0 // it is not going to wait
 		}
-		found, failed := c.probe(count, timeout)
+		found, failed, ended := c.probe(count, timeout)
+		if ended {
+			c.waiter.Settle(false)
+			r.Status = shard.Aborted
+			c.cancelQueued(timeout)
+			return true
+		}
 		for found {
 			best, bound := c.bestOffers()
 			if best == nil {
@@ -76,9 +82,9 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 }
 
 // probe asks all watched shards for their best job, and reports whether there
-// is any, and whether the log of one of the shards has failed. Those that have
-// none enter the client into their queues, unless the timeout is 0.
-func (c *Client) probe(count shard.Op, timeout int64) (found, failed bool) {
+// is any, whether the log of one of the shards has failed, and whether the
+// server goes down. Those that have none enter the client into their queues, unless the timeout is 0.
+func (c *Client) probe(count shard.Op, timeout int64) (found, failed, ended bool) {
 	c.waiter.BeginProbe()
 	c.waiter.Expect(len(c.watches))
 	for i, s := range c.watches {
@@ -104,9 +110,11 @@ func (c *Client) probe(count shard.Op, timeout int64) (found, failed bool) {
 			found = true
 		case shard.Failed:
 			failed = true
+		case shard.Aborted:
+			ended = true
 		}
 	}
-	return found, failed
+	return found, failed, ended
 }
 
 // bestOffers returns the shard with the best job, nil if there is none, and the
@@ -139,7 +147,8 @@ func (c *Client) take(s *seat, bound offer, r *shard.Request) bool {
 	c.answered()
 	if s.probe.Status == shard.OK {
 		r.Status, r.ID, r.Body = shard.OK, s.probe.ID, s.probe.Body
-		s.probe.Body = nil
+		r.Tube, r.Task = s.probe.Tube, s.probe.Task
+		s.probe.Body, s.probe.Task = nil, nil
 		s.soonest = s.probe.Soonest
 		s.best = offer{s.probe.Pri, s.probe.ID}
 		return true

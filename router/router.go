@@ -95,9 +95,9 @@ func (r *Router) Close() error {
 // Drain refuses puts from now on.
 func (r *Router) Drain() { r.draining.Store(true) }
 
-// EndWaits answers all reserves that wait as aborted, and has none wait from now
-// on: for a server that is about to close its connections, whose jobs no other
-// client should get for the moment that is left to it.
+// EndWaits answers all reserves as aborted, those that wait and all that come from
+// now on: for a server that is about to close its connections, whose jobs no other
+// client should get for the moment that is left to it. Nor does a Grab get one.
 func (r *Router) EndWaits() {
 	for _, s := range r.shards {
 		s.Send(&shard.Request{Op: shard.EndWaits})

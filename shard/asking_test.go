@@ -73,14 +73,17 @@ func (x *trial) take(i, shard int, bound key) {
 	a := x.actors[i]
 	// With a bound of 2^32-1 in pri, worst would not fit; nor is it better.
 	r := &Request{Op: Take, Pri: uint32(min(bound.hi, 1<<32-1)), ID: bound.lo}
-	best := x.model.best(i, -1)
+	best := uint64(0)
+	if j := x.model.best(i, -1); j != nil {
+		best = j.id
+	}
 	dirtyBefore := x.model.clients[i].phase != probing
 	x.post(i, shard, probing, r)
 	a.told[shard] = r
 	switch {
 	case r.Status == OK:
-		if dirtyBefore || best == nil || r.ID != best.id {
-			x.Fatalf("client %d took job %d (claim dirty: %t), but the best of all is %+v", i, r.ID, dirtyBefore, best)
+		if dirtyBefore || r.ID != best {
+			x.Fatalf("client %d took job %d (claim dirty: %t), but the best of all is %d", i, r.ID, dirtyBefore, best)
 		}
 		a.doing = idle
 		if a.timeout != 0 {

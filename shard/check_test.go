@@ -64,6 +64,40 @@ func (s *Shard) check() error {
 			clients[j.holder] = true
 		}
 	}
+	for j := range s.all() {
+		task := j.task()
+		if task == nil {
+			continue
+		}
+		for l := task.waiting; l != nil; l = l.next {
+			clients[l.client] = true
+		}
+	}
+	memory, listening := int64(0), 0
+	for j := range s.all() {
+		task := j.task()
+		if task == nil {
+			continue
+		}
+		memory += task.footprint()
+		if key, _ := task.keyOf(j.body()); task.keyed && j.tube.function.uniques[key] != j {
+			fail("job %d has a key that is another's", j.id)
+		}
+		n := 0
+		var last *listener
+		for l := task.waiting; l != nil; l = l.next {
+			if l.job != j || l.prev != last {
+				fail("the list of who waits for job %d is linked wrongly", j.id)
+			}
+			last = l
+			n++
+		}
+		if task.last != last || int(task.listeners) != n {
+			fail("%d wait for job %d, but %d are counted, or the tail is wrong", n, j.id, task.listeners)
+		}
+		memory += int64(n) * listenerFootprint
+		listening += n
+	}
 	queued, waiting := 0, 0
 	var sum TubeStats
 	for name, t := range s.tubes {
@@ -88,11 +122,35 @@ func (s *Shard) check() error {
 			fail("clients wait in %s though a job is ready", name)
 		}
 		queued += n
-		urgent, held, all := 0, 0, 0
+		if f := t.function; f != nil {
+			asleep := 0
+			for w := f.sleepers.head; w != nil; w = w.next {
+				if !w.client.dozing || w.client.queued || w.tube != t {
+					fail("a client is among the sleepers of %s without dozing there", name)
+				}
+				clients[w.client] = true
+				asleep++
+			}
+			if asleep > f.workers || f.workers > t.watching {
+				fail("function %s has %d workers asleep of %d, in a tube that %d watch", name, asleep, f.workers, t.watching)
+			}
+			for k, j := range f.uniques {
+				if s.job(j.id) != j || j.tube != t || j.task() == nil || !j.task().keyed || j.state == buried {
+					fail("function %s has a job with the key %v that is none", name, k)
+				}
+			}
+		}
+		urgent, low, held, all := 0, 0, 0, 0
 		for _, e := range t.ready.all() {
 			if e.j.pri < 1024 {
 				urgent++
 			}
+			if e.j.pri == PriLow {
+				low++
+			}
+		}
+		if low != t.low {
+			fail("tube %s counts %d of low priority for %d", name, t.low, low)
 		}
 		for j := range s.all() {
 			if j.tube == t {
@@ -138,16 +196,61 @@ func (s *Shard) check() error {
 			}
 		}
 		needs(&c.due, next, "a client")
+		var last *listener
+		for l := c.listens; l != nil; l = l.clientNext {
+			if l.client != c || l.clientPrev != last || l.job.task() == nil {
+				fail("a client waits for a job without a task, or its list is linked wrongly")
+			}
+			last = l
+			listening--
+		}
+		asleep := 0
+		for _, w := range c.watches {
+			if f := w.tube.function; c.inbox != nil && f == nil {
+				fail("a worker watches %s, which is no function", w.tube.Name)
+			} else if f != nil && f.sleepers.has(w) {
+				asleep++
+			}
+		}
+		if c.dozing && asleep != len(c.watches) || !c.dozing && asleep != 0 {
+			fail("a client dozes: %t, but is among %d of %d sleepers", c.dozing, asleep, len(c.watches))
+		}
+	}
+	if listening != 0 {
+		fail("tasks have %d listeners more than clients", listening)
 	}
 
-	memory := int64(0)
 	jobs := 0
+	live := int64(0)
+	in := make(map[uint32]int)
 	for j := range s.all() {
 		if place[j] == "" {
 			fail("job %d is nowhere", j.id)
 		}
 		jobs++
 		memory += footprint(j.body())
+		task := j.task()
+		if j.foreground && (task == nil || task.Background || task.listeners == 0 && j.state != reserved || j.state == buried) {
+			fail("job %d is in the foreground, %v, but nobody waits for it", j.id, j.state)
+		}
+		if j.fails && (j.state != reserved || j.holder.inbox == nil || j.at == noDeadline) {
+			fail("job %d, %v, is to fail at %d", j.id, j.state, j.at)
+		}
+		switch {
+		case s.logs(j):
+			live += weight(j, task)
+			in[j.file]++
+		case j.file != 0:
+			fail("job %d is not in the log, and has segment %d", j.id, j.file)
+		}
+	}
+	if live != s.live {
+		fail("%d bytes of the log count as needed for %d", s.live, live)
+	}
+	for _, seg := range s.segments {
+		if seg.jobs != in[uint32(seg.index)] {
+			fail("segment %d counts %d jobs for %d", seg.index, seg.jobs, in[uint32(seg.index)])
+		}
 	}
 	if jobs != s.jobs || jobs != len(place) {
 		fail("%d jobs are counted for %d in the directory and %d in their places", s.jobs, jobs, len(place))
@@ -193,6 +296,16 @@ func soonestOf(h *jobHeap) int64 {
 		return j.at
 	}
 	return 0
+}
+
+// has tells whether w is in the list.
+func (l *watchList) has(w *watch) bool {
+	for at := l.head; at != nil; at = at.next {
+		if at == w {
+			return true
+		}
+	}
+	return false
 }
 
 // isDue tells whether k is the place of j among what comes due.

@@ -7,11 +7,17 @@ import "github.com/sheafq/sheaf/binlog"
 // requests; all of its fields but waiter belong to who has the shard's turn.
 type Client struct {
 	waiter *Waiter // see there
+	inbox  *Inbox  // the waiter's
 
 	held     jobHeap // reserved jobs by deadline
 	heldList jobList // the same in the order of reserving
 	watches  []*watch
 	using    *Tube
+
+	// Of a Gearman client: the jobs that it waits for, and that it is to be told
+	// when there is a job in one of the tubes that it watches.
+	listens *listener
+	dozing  bool
 
 	due due // the next TTR of a held job to run out, or end of the wait
 
@@ -33,7 +39,7 @@ type Client struct {
 // NewClient returns a client's side at one shard, to be named in requests to
 // that shard only.
 func NewClient(w *Waiter) *Client {
-	c := &Client{waiter: w}
+	c := &Client{waiter: w, inbox: w.inbox}
 	c.due.owner = c
 	return c
 }
@@ -42,9 +48,9 @@ func NewClient(w *Waiter) *Client {
 // in nanoseconds.
 const Margin = second
 
-// soonest returns the soonest deadline among the held jobs, 0 if none is held.
+// soonest returns the soonest deadline among the held jobs, 0 if there is none.
 func (c *Client) soonest() int64 {
-	if j := c.held.top(); j != nil {
+	if j := c.held.top(); j != nil && j.at != noDeadline {
 		return j.at
 	}
 	return 0
@@ -108,9 +114,13 @@ func (c *Client) expire(s *Shard) int64 {
 	for j := c.held.top(); j != nil && j.at <= s.now; j = c.held.top() {
 		j.timeouts++
 		s.timeouts++
+		if j.fails {
+			s.fail(j, Fail, nil)
+			continue
+		}
 		s.unreserve(j)
 		s.logChange(j, binlog.Ready, 0)
-		s.makeReady(j)
+		s.giveUp(j)
 	}
 	next := c.soonest()
 	if c.queued {

@@ -179,11 +179,17 @@ func (d *Directory) leave(id uint64) {
 
 // all goes through the jobs on the calling shard, in the order of their ids. It
 // looks at every page. The job that it is at may leave meanwhile.
-func (d *Directory) all(shard int) iter.Seq[*job] {
+func (d *Directory) all(shard int) iter.Seq[*job] { return d.allFrom(0, shard) }
+
+// allFrom is all for the jobs from that id on.
+func (d *Directory) allFrom(first uint64, shard int) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
-		for p := range d.pages() {
-			for id := range uint64(pageSize) {
-				if p.shard(id) == shard && !yield(p.jobs[at(id)].Load()) {
+		for n, p := range d.pagesFrom(first >> pageBits) {
+			for i := range uint64(pageSize) {
+				if p.shard(i) != shard || n<<pageBits+i < first {
+					continue
+				}
+				if !yield(p.jobs[at(i)].Load()) {
 					return
 				}
 			}
@@ -191,11 +197,16 @@ func (d *Directory) all(shard int) iter.Seq[*job] {
 	}
 }
 
-func (d *Directory) pages() iter.Seq[*page] {
-	return func(yield func(*page) bool) {
+// pagesFrom goes through the pages from that number on.
+func (d *Directory) pagesFrom(first uint64) iter.Seq2[uint64, *page] {
+	return func(yield func(uint64, *page) bool) {
 		for _, r := range *d.roots.Load() {
+			if r.n < first>>rootBits {
+				continue
+			}
 			for k := range r.root.pages {
-				if p := r.root.pages[k].Load(); p != nil && !yield(p) {
+				n := r.n<<rootBits + uint64(k)
+				if p := r.root.pages[k].Load(); p != nil && n >= first && !yield(n, p) {
 					return
 				}
 			}
@@ -206,7 +217,7 @@ func (d *Directory) pages() iter.Seq[*page] {
 // Pages returns how many pages there are, of 6 KiB each. Any goroutine may
 // call it.
 func (d *Directory) Pages() (n int) {
-	for range d.pages() {
+	for range d.pagesFrom(0) {
 		n++
 	}
 	return n

@@ -46,6 +46,19 @@
 // Package router tells how a reserve over several shards is settled with
 // Probe and Take.
 //
+// # Gearman
+//
+// A function of Gearman is a tube, and what is submitted to it is a job with a
+// Task, which holds what beanstalkd's jobs do not have: a unique by which others
+// are coalesced with it, a reducer, and the clients that wait for its end. task.go
+// draws its life. Who speaks Gearman never waits in here: a worker that finds no
+// job asks to be told of the next one (Doze), a client hears of its results, both
+// by events in an Inbox, which shards fill and the client's connection empties.
+//
+// Both protocols order jobs alike: by priority, where high is 0, normal 1024 and
+// low 4294967295, and by id. A job knows no TTR if it was submitted by Gearman and
+// a Gearman worker has it; a beanstalkd worker has TaskTTR.
+//
 // # What is promised
 //
 //   - A job is with at most one client at a time, and in exactly one place: the
@@ -62,6 +75,8 @@
 //
 // # Many cores
 //
+// What follows is reasoning: there were two cores to measure on.
+//
 // Under load a shard's state stays with one core, that of its goroutine. What
 // two cores then write on the hot path is a mailbox (once a chain, by who posts
 // and by who takes), the waiter of the client that is answered, and the counter
@@ -75,6 +90,5 @@
 // core, which costs less than waking its goroutine.) Without pipelining it will
 // not get so far: each command is a wake-up then, all sockets are in the one
 // epoll instance of Go's runtime, of which one thread at a time takes what is
-// ready, and what it finds for others goes through a queue with one lock. None of
-// this was measured: there were two cores.
+// ready, and what it finds for others goes through a queue with one lock.
 package shard

@@ -45,7 +45,14 @@ type job struct {
 	file uint32 // segment of the log that the job is in, its lower bits; 0 if there is no log
 
 	state state
+
+	tasked     bool // has a Task
+	foreground bool // is not in the log, and goes when nobody waits for it any more
+	fails      bool // while reserved: has failed at its deadline, rather than being ready again
 }
+
+// noDeadline is a deadline that does not come.
+const noDeadline = 1 << 62
 
 // body returns the body with its CRLF, nil if there is none yet.
 func (j *job) body() []byte { return unsafe.Slice(j.bytes, j.size) }

@@ -23,6 +23,7 @@ type journal struct {
 	record binlog.Job
 
 	burials uint64 // how many there were, which is how the order of buried jobs is kept
+	notedID uint64 // up to which one ids are noted in the log, see logID
 
 	segments segments // the last is being written
 	sealed   int64    // bytes in all but the last
@@ -39,6 +40,14 @@ type journal struct {
 type held struct {
 	changed           []*Request // for which something was appended
 	answered, granted []*Waiter
+	events            []sent
+}
+
+// sent is an event on its way.
+type sent struct {
+	to     *Inbox
+	event  *Event
+	logged bool // it is true only if the log has the batch
 }
 
 var heldPool = sync.Pool{New: func() any { return new(held) }}
@@ -51,7 +60,7 @@ func (h *held) Release(err error) {
 }
 
 // empty tells whether nobody waits.
-func (h *held) empty() bool { return len(h.answered) == 0 && len(h.granted) == 0 }
+func (h *held) empty() bool { return len(h.answered) == 0 && len(h.granted) == 0 && len(h.events) == 0 }
 
 // release tells the clients, and leaves h empty.
 func (h *held) release(err error) {
@@ -72,7 +81,15 @@ func (h *held) release(err error) {
 		h.granted[i] = nil
 		w.release()
 	}
-	h.changed, h.answered, h.granted = h.changed[:0], h.answered[:0], h.granted[:0]
+	for i, e := range h.events {
+		if err != nil && e.logged && e.event.Kind == Complete {
+			// It is not known whether the job is gone.
+			e.event.Kind, e.event.Data = Fail, nil
+		}
+		h.events[i] = sent{}
+		e.to.put(e.event)
+	}
+	h.changed, h.answered, h.granted, h.events = h.changed[:0], h.answered[:0], h.granted[:0], h.events[:0]
 }
 
 // beginBatch looks what time it is, and whether there still is a log.
@@ -135,20 +152,18 @@ func (s *Shard) answer(w *Waiter, op Op) {
 // the engine and itself need not: it is no news to a client before the command
 // it belongs to is answered.
 func (s *Shard) awaits(op Op) bool {
-	return s.log != nil && (op <= PauseTube || op == Take || op == clean)
+	return s.log != nil && (op <= PauseTube || op == Take || op == CancelJob || op == DropFunction || op == clean)
 }
 
 // logPut appends j, all of it.
 func (s *Shard) logPut(j *job, state binlog.State, at int64) {
-	if s.log == nil {
+	if !s.logs(j) {
 		return
 	}
 	r := &s.record
 	s.meta(&r.Meta, j, state, at)
-	r.TTR = j.ttr
 	r.Created = j.created + s.wall
-	r.Tube = j.tube.Name
-	r.Body = j.body()[:len(j.body())-2]
+	j.record(r)
 	s.appended(s.log.Put(r))
 	r.Body = nil
 	s.place(j)
@@ -159,18 +174,20 @@ func (s *Shard) place(j *job) {
 	seg := s.segments.last()
 	j.file = uint32(seg.index)
 	seg.jobs++
-	s.live += weight(j)
+	s.live += weight(j, j.task())
 }
 
-// displace notes that j is no longer in the segment where it was.
+// displace notes that j is no longer in the segment where it was, nor in any
+// other as yet.
 func (s *Shard) displace(j *job) {
-	s.live -= weight(j)
+	s.live -= weight(j, j.task())
 	s.segments.of(j.file).jobs--
+	j.file = 0
 }
 
 // logChange appends what j has become.
 func (s *Shard) logChange(j *job, state binlog.State, at int64) {
-	if s.log == nil || s.failed || !s.log.FitsChange() {
+	if !s.logs(j) || s.failed || !s.log.FitsChange() {
 		// On a disk that is full to the brim, counters are what gives way; what
 		// would change more has been refused.
 		return
@@ -195,8 +212,23 @@ func (j *job) meta(state binlog.State, at int64) binlog.Meta {
 	}
 }
 
+// mostPut is how many bytes the record of j takes at most.
+func mostPut(j *job) int {
+	return binlog.MostPut(len(j.tube.Name), len(j.body()), j.task().size())
+}
+
+// record fills in what of j never changes, but for the time.
+func (j *job) record(r *binlog.Job) {
+	task := j.task()
+	r.TTR, r.Tube, r.Body = j.ttr, j.tube.Name, j.body()[:len(j.body())-2]
+	r.Task, r.Unique, r.Reducer = task != nil, "", ""
+	if task != nil {
+		r.Unique, r.Reducer = task.Unique, task.Reducer
+	}
+}
+
 func (s *Shard) logDelete(j *job) {
-	if s.log == nil {
+	if !s.logs(j) {
 		return
 	}
 	s.displace(j)
@@ -205,13 +237,31 @@ func (s *Shard) logDelete(j *job) {
 	}
 }
 
+// idStep is how many ids are noted in the log at once, see logID.
+const idStep = 1024
+
+// logID sees to it that an id, which is of a job that the log does not have, is
+// not given out again after a crash: a worker may still have that job then, and
+// would delete another. What is written is that a job is no more which never was;
+// ids up to it count as given out.
+func (s *Shard) logID(id uint64) {
+	if s.log == nil || id <= s.notedID || !s.log.FitsChange() {
+		return
+	}
+	s.notedID = id + idStep - 1
+	s.appended(s.log.Delete(s.notedID))
+}
+
 func (s *Shard) appended(bytes int) {
 	s.segments.last().bytes += int64(bytes)
 	s.logged = true
 }
 
-// weight is about how many bytes j takes in the log.
-func weight(j *job) int64 { return 24 + int64(len(j.tube.Name)+len(j.body())) }
+// weight is about how many bytes j takes in the log. It stays the same for as
+// long as the job is there, with its task, if it has one.
+func weight(j *job, task *Task) int64 {
+	return 24 + int64(len(j.tube.Name)+len(j.body())+task.size())
+}
 
 // refused tells whether a change cannot be made because it would not get into
 // the log, and answers r.
@@ -239,8 +289,18 @@ func (s *Shard) noRoom(r *Request) {
 	}
 }
 
-// logFailure ends the waits of those who wait for jobs that will not come.
+// logFailure ends the waits of those who wait for jobs that will not come, and of
+// those who wait for what jobs come to that nobody will get.
 func (s *Shard) logFailure() {
 	s.failed = true
 	s.endWaits(Failed)
+	for j := range s.all() {
+		if task := j.task(); task != nil && task.listeners > 0 && j.state != reserved {
+			s.finish(j, Fail, nil)
+			if j.foreground {
+				s.remove(j)
+				s.discard(j)
+			}
+		}
+	}
 }

@@ -22,6 +22,24 @@ func describe(chain []*Request) string {
 		if r.Stats != nil {
 			fmt.Fprintf(&b, " %+v", *r.Stats)
 		}
+		if r.Op == Grab && r.Status == OK {
+			fmt.Fprintf(&b, " of %s", r.Tube.Name)
+			if r.Task != nil {
+				fmt.Fprintf(&b, " unique %q", r.Task.Unique)
+			}
+		}
+		if r.Op == Inquire || r.Op == InquireUnique {
+			fmt.Fprintf(&b, " of %d", r.Delay)
+		}
+		if a := r.Admin; a != nil {
+			slices.SortFunc(a.Functions, func(a, b FunctionStats) int { return strings.Compare(a.Name, b.Name) })
+			for _, f := range a.Functions {
+				fmt.Fprintf(&b, " %+v", f)
+			}
+			for _, t := range a.Tasks {
+				fmt.Fprintf(&b, " %+v", t)
+			}
+		}
 		slices.Sort(r.Names) // the order is TestRoster's
 		fmt.Fprintf(&b, " %v\n", r.Names)
 	}
@@ -51,7 +69,7 @@ func (x *trial) inspect() {
 				chain = append(chain, &Request{Op: StatsTube, Name: t.name})
 			}
 		}
-		chain = append(chain, &Request{Op: Gather})
+		chain = append(chain, &Request{Op: Gather}, &Request{Op: Functions}, &Request{Op: ListJobs})
 		if s == 0 {
 			chain = append(chain, &Request{Op: Tubes})
 		}
@@ -100,8 +118,11 @@ func (x *trial) picture() string {
 			if c.observing {
 				fmt.Fprintf(&b, " observing")
 			}
+			if c.dozing {
+				fmt.Fprintf(&b, " dozing")
+			}
 		}
-		b.WriteByte('\n')
+		fmt.Fprintf(&b, " told %v\n", a.events)
 	}
 	return b.String()
 }

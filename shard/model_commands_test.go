@@ -49,12 +49,21 @@ func (m *model) serve(c, shard int, r *Request) {
 				pri: r.Pri, ttr: r.TTR, created: r.Created})
 			m.readyOrDelayed(&m.jobs[len(m.jobs)-1], r.Delay)
 		}
-	case Reserve, ReserveTimeout:
+	case Submit, Report, Inquire, InquireUnique, CanDo, Doze, CreateFunction, DropFunction, LimitFunction, CancelJob, Functions, ListJobs:
+		m.serveGearman(c, shard, r)
+	case Reserve, ReserveTimeout, Grab:
+		client.sides[shard].dozing = false
 		j := m.best(c, shard)
 		switch {
 		case j != nil:
 			m.reserve(j, c)
 			r.ID, r.Body = j.id, []byte(j.body)
+			if r.Op == Grab {
+				r.Tube = &Tube{Name: j.tube}
+				if j.tasked {
+					r.Task = &Task{Unique: j.unique}
+				}
+			}
 		case m.soon(c, shard, r.Soonest) <= m.now:
 			r.Status = DeadlineSoon
 		case r.Timeout == 0 || client.phase != open:
@@ -84,7 +93,9 @@ func (m *model) serve(c, shard int, r *Request) {
 		}
 		jobs = jobs[:min(len(jobs), int(r.N))]
 		for _, j := range jobs {
-			j.kicks++
+			if j.kicks++; j.state == buried {
+				m.unbury(j)
+			}
 			m.makeReady(j)
 		}
 		r.N = uint64(len(jobs))
@@ -123,8 +134,17 @@ func (m *model) serve(c, shard int, r *Request) {
 		m.dropTube(r.Tube.Name)
 	case GiveBack, Detach:
 		m.leave(c, shard)
+		if r.Op == Detach {
+			m.deafen(c, shard)
+		}
+		var held []uint64
 		for _, j := range m.held(c, shard, bySince) {
-			m.makeReady(j)
+			held = append(held, j.id)
+		}
+		for _, id := range held {
+			if j := m.byID(id); m.comesAgain(j) {
+				m.makeReady(j)
+			}
 		}
 		if r.Op == GiveBack {
 			return
@@ -198,22 +218,29 @@ func (m *model) jobCommand(c int, r *Request, j *modelJob) bool {
 		if j.state == reserved && !mine {
 			return false
 		}
-		name := j.tube
-		m.tube(name).deletes++
-		m.jobs = slices.DeleteFunc(m.jobs, func(o modelJob) bool { return o.id == r.ID })
-		m.dropTube(name)
-	case Release:
+		m.tube(j.tube).deletes++
+		kind := Fail
 		if mine {
+			kind = Complete
+		}
+		m.finish(j, kind, "")
+		m.discard(j)
+	case Release:
+		if mine && m.comesAgain(j) {
 			j.pri = r.Pri
 			j.releases++
 			m.readyOrDelayed(j, r.Delay)
 		}
 		return mine
 	case Bury:
-		if mine {
-			m.stamp++
-			j.state, j.pri, j.since = buried, r.Pri, m.stamp
-			j.buries++
+		switch {
+		case !mine:
+		case m.abandoned(j):
+			m.discard(j)
+		default:
+			j.foreground, j.pri = false, r.Pri
+			m.finish(j, Fail, "")
+			m.bury(j)
 		}
 		return mine
 	case Touch:
@@ -225,7 +252,9 @@ func (m *model) jobCommand(c int, r *Request, j *modelJob) bool {
 		if j.state != buried && j.state != delayed {
 			return false
 		}
-		j.kicks++
+		if j.kicks++; j.state == buried {
+			m.unbury(j)
+		}
 		m.makeReady(j)
 	case StatsJob:
 		r.Job = m.jobStats(j)

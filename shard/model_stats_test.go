@@ -12,7 +12,7 @@ func (m *model) memory(shard int) int64 {
 	var sum int64
 	for i := range m.jobs {
 		if shard < 0 || m.shardOf(&m.jobs[i]) == shard {
-			sum += m.jobs[i].size
+			sum += m.jobs[i].size + int64(len(m.jobs[i].waiting))*listenerFootprint
 		}
 	}
 	return sum
@@ -27,7 +27,7 @@ func (m *model) jobStats(j *modelJob) *JobStats {
 		Age:      (m.now - j.created) / second,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
 	}
-	if j.state == delayed || j.state == reserved {
+	if (j.state == delayed || j.state == reserved) && j.at != never {
 		st.TimeLeft = m.timeLeft(j.at)
 	}
 	return st
@@ -126,8 +126,11 @@ func (m *model) picture() string {
 			if side.observing {
 				fmt.Fprintf(&b, " observing")
 			}
+			if side.dozing {
+				fmt.Fprintf(&b, " dozing")
+			}
 		}
-		b.WriteByte('\n')
+		fmt.Fprintf(&b, " told %v\n", client.events)
 	}
 	return b.String()
 }

@@ -8,6 +8,7 @@ package shard
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -16,6 +17,7 @@ const never = int64(1) << 62
 
 type model struct {
 	now      int64
+	wall     int64 // Unix time when now was 0, in nanoseconds
 	lastID   uint64
 	stamp    int   // counts up; orders burying, reserving and waiting
 	max      int64 // memory, 0 for no cap
@@ -24,6 +26,8 @@ type model struct {
 	tubes    []modelTube // in the order of the roster
 	jobs     []modelJob
 	clients  []modelClient
+
+	callOffLater []uint64 // while a function is dropped
 }
 
 type modelShard struct {
@@ -40,6 +44,8 @@ type modelTube struct {
 	pauseFor    uint32
 	pausedUntil int64
 	alwaysThere bool
+	function    bool
+	limits      [3]uint32
 }
 
 type modelJob struct {
@@ -53,15 +59,18 @@ type modelJob struct {
 	set                                         int // when its deadline was set, in stamps
 	holder                                      int
 	reserves, timeouts, releases, buries, kicks uint32
+	taskModel
 }
 
 type modelClient struct {
-	using   []string // two for the moment of a change
-	watches []string
-	seq     int
-	phase   phase
-	grant   Grant
-	sides   []modelSide
+	timeouts map[string]uint32 // of a Gearman client, else nil: by function
+	events   []string          // what it was told
+	using    []string          // two for the moment of a change
+	watches  []string
+	seq      int
+	phase    phase
+	grant    Grant
+	sides    []modelSide
 }
 
 // modelSide is what a shard remembers of a client's wait.
@@ -70,6 +79,7 @@ type modelSide struct {
 	queued, counted, observing bool
 	told                       key
 	timeoutAt, soonAt          int64
+	dozing                     bool
 }
 
 // newModel returns a model with one client, who uses and watches nothing.
@@ -88,6 +98,8 @@ func (m *model) clone() *model {
 		c.using = slices.Clone(c.using)
 		c.watches = slices.Clone(c.watches)
 		c.sides = slices.Clone(c.sides)
+		c.timeouts = maps.Clone(c.timeouts)
+		c.events = slices.Clone(c.events)
 	}
 	return &n
 }
@@ -161,7 +173,7 @@ func (m *model) best(c, shard int) *modelJob {
 
 // soonest returns the soonest deadline among the jobs held there, 0 for none.
 func (m *model) soonest(c, shard int) int64 {
-	if held := m.held(c, shard, byDue); len(held) > 0 {
+	if held := m.held(c, shard, byDue); len(held) > 0 && held[0].at != never {
 		return held[0].at
 	}
 	return 0
@@ -226,6 +238,7 @@ func (m *model) makeReady(j *modelJob) {
 	m.offer(t)
 	if j.state == ready && t.pausedUntil == 0 {
 		m.tellObservers(t, j)
+		m.wake(t)
 	}
 }
 
@@ -246,8 +259,20 @@ func (m *model) deadline(j *modelJob, seconds uint32) {
 
 func (m *model) reserve(j *modelJob, c int) {
 	m.deadline(j, j.ttr)
+	if client := &m.clients[c]; client.timeouts != nil {
+		if j.tasked {
+			j.at = never
+		}
+		if timeout := client.timeouts[j.tube]; timeout != 0 && m.now+int64(timeout)*second <= j.at && slices.Contains(client.watches, j.tube) {
+			j.at, j.fails = m.now+int64(timeout)*second, true
+		}
+	}
+	was := j.state
 	j.state, j.holder, j.since = reserved, c, m.stamp
 	j.reserves++
+	if was == buried {
+		m.unbury(j)
+	}
 }
 
 func (m *model) offer(t *modelTube) {
@@ -315,7 +340,7 @@ func (m *model) dropTube(name string) {
 			return
 		}
 	}
-	if slices.ContainsFunc(m.jobs, func(j modelJob) bool { return j.tube == name }) || t.alwaysThere {
+	if slices.ContainsFunc(m.jobs, func(j modelJob) bool { return j.tube == name }) || t.alwaysThere || t.function {
 		return
 	}
 	last := len(m.tubes) - 1
@@ -437,10 +462,19 @@ func (m *model) expire(o owner) {
 			m.endWait(o.client, o.shard, TimedOut)
 		}
 	}
+	var late []uint64 // what fails goes, and moves the others
 	for _, j := range m.held(o.client, o.shard, byDue) {
 		if j.at <= m.now {
-			j.timeouts++
-			m.shards[o.shard].timeouts++
+			late = append(late, j.id)
+		}
+	}
+	for _, id := range late {
+		j := m.byID(id)
+		j.timeouts++
+		m.shards[o.shard].timeouts++
+		if j.fails {
+			m.fail(j, Fail, "")
+		} else if m.comesAgain(j) {
 			m.makeReady(j)
 		}
 	}
@@ -451,6 +485,7 @@ func (m *model) unpause(t *modelTube) {
 	m.offer(t)
 	if jobs := m.in(t.name, ready); len(jobs) > 0 {
 		m.tellObservers(t, jobs[0])
+		m.wake(t)
 	}
 }
 

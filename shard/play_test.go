@@ -64,6 +64,7 @@ type role struct {
 	name    string
 	blocked bool
 	hup     bool
+	peer    *fakePeer // of a Gearman client
 }
 
 // line plays one line of the script, and returns it with the answers that came.
@@ -87,7 +88,7 @@ func (p *player) line(line string) string {
 	}
 	who := p.cast[name]
 	if who == nil {
-		who = &role{person: p.rig.newPerson(), name: name}
+		who = p.newRole(name, strings.Fields(commands)[0])
 		p.cast[name] = who
 	}
 	if answer, ok := p.aside(who, strings.Fields(commands)); ok {
@@ -124,7 +125,7 @@ func (p *player) arrivals() (lines []string) {
 		}
 	}
 	slices.Sort(lines)
-	return lines
+	return append(lines, p.events()...)
 }
 
 // aside does what is not a command for a chain.
@@ -159,7 +160,7 @@ func (p *player) aside(who *role, f []string) (answer string, ok bool) {
 		st := p.rig.gather()
 		return values(st, f[1:]), true
 	default:
-		return "", false
+		return p.gearmanAside(who, f)
 	}
 	return "OK", true
 }
@@ -179,6 +180,9 @@ func (p *player) request(who *role, f []string) (r *Request, shard int) {
 		p.t.Fatalf("what is %q?", f)
 	}
 	r = &Request{Op: Op(op), Tube: who.used}
+	if who.peer != nil {
+		return r, p.gearmanRequest(who, r, f)
+	}
 	shard = who.used.Shard
 	switch r.Op {
 	case Put:
@@ -223,6 +227,7 @@ var commandNames = [...]string{
 	Delete: "delete", Release: "release", Bury: "bury", Touch: "touch", Peek: "peek", PeekReady: "peek-ready",
 	PeekDelayed: "peek-delayed", PeekBuried: "peek-buried", Kick: "kick", KickJob: "kick-job",
 	StatsJob: "stats-job", StatsTube: "stats-tube", PauseTube: "pause-tube",
+	Submit: "submit", Grab: "grab", Report: "report", Inquire: "inquire",
 }
 
 // answer writes an answer down as beanstalkd does, more or less.
@@ -233,15 +238,26 @@ func answer(r *Request, f []string) string {
 		return map[Status]string{Unserved: "unserved", Waiting: "..."}[r.Status]
 	default:
 		return map[Status]string{NotFound: "NOT_FOUND", OutOfMemory: "OUT_OF_MEMORY", Draining: "DRAINING",
-			TimedOut: "TIMED_OUT", DeadlineSoon: "DEADLINE_SOON", Aborted: "aborted", Retry: "retry"}[r.Status]
+			TimedOut: "TIMED_OUT", DeadlineSoon: "DEADLINE_SOON", Aborted: "aborted", Retry: "retry",
+			QueueFull: "QUEUE_FULL", Busy: "BUSY", Failed: "FAILED"}[r.Status]
 	}
 	switch r.Op {
+	case Submit:
+		return fmt.Sprintf("CREATED %d", r.ID)
+	case Grab:
+		unique := "put"
+		if r.Task != nil {
+			unique = cmp.Or(r.Task.Unique, "_")
+		}
+		return fmt.Sprintf("ASSIGNED %d %s %s %s", r.ID, r.Tube.Name, unique, text(r.Body))
+	case Inquire:
+		return fmt.Sprintf("running %d, %d of %d, %d wait", r.N&1, r.Pri, r.Delay, r.N>>1)
 	case Put:
 		return fmt.Sprintf("INSERTED %d", r.ID)
 	case Reserve, ReserveTimeout, ReserveJob:
-		return fmt.Sprintf("RESERVED %d %s", r.ID, r.Body)
+		return fmt.Sprintf("RESERVED %d %s", r.ID, text(r.Body))
 	case Peek, PeekReady, PeekDelayed, PeekBuried:
-		return fmt.Sprintf("FOUND %d %s", r.ID, r.Body)
+		return fmt.Sprintf("FOUND %d %s", r.ID, text(r.Body))
 	case Kick:
 		return fmt.Sprintf("KICKED %d", r.N)
 	case StatsJob:
@@ -251,6 +267,9 @@ func answer(r *Request, f []string) string {
 	}
 	return "OK"
 }
+
+// text is a body without the CRLF that those of Gearman have here.
+func text(body []byte) string { return strings.TrimSuffix(string(body), "\r\n") }
 
 // values shows some fields of a struct.
 func values(of any, fields []string) string {

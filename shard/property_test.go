@@ -37,6 +37,7 @@ type trial struct {
 	model     *model
 	actors    []*actor         // by their number in the model; the first only looks
 	bodies    map[string]*byte // where each body is
+	workload  []byte           // of all jobs whose unique is that
 }
 
 // actor is a client and what it is about.
@@ -47,6 +48,9 @@ type actor struct {
 	told    map[int]*Request // asking: what each shard has answered
 	timeout int64
 	owes    map[int]bool // shards to be told Cancel before anything else is posted
+
+	peer   *fakePeer // of a Gearman client, else nil
+	events []string  // what it was told
 }
 
 const (
@@ -65,11 +69,17 @@ func newTrial(rt *rapid.T, shards int) *trial {
 	x := &trial{T: rt, directory: d, rig: newRig(shards, d, max), model: newModel(shards, max), bodies: make(map[string]*byte)}
 	rt.Cleanup(x.rig.stop)
 	x.model.now = x.rig.clock.Now()
+	x.model.wall = time.Now().UnixNano() - x.model.now
 	x.actors = []*actor{{person: x.rig.newStranger()}}
 	for range people {
 		x.actors = append(x.actors, nil)
 		x.model.clients = append(x.model.clients, modelClient{})
 		x.arrive(len(x.actors) - 1)
+	}
+	for range rapid.IntRange(1, 3).Draw(rt, "Gearman's") {
+		x.actors = append(x.actors, nil)
+		x.model.clients = append(x.model.clients, modelClient{})
+		x.arriveGearman(len(x.actors) - 1)
 	}
 	return x
 }
@@ -90,6 +100,14 @@ func (x *trial) run() {
 		"drain":      func(*rapid.T) { x.drain() },
 		"sleep 1":    func(*rapid.T) { x.sleep() },
 		"sleep 2":    func(*rapid.T) { x.sleep() },
+		"gearman 1":  func(*rapid.T) { x.gearman() },
+		"gearman 2":  func(*rapid.T) { x.gearman() },
+		"gearman 3":  func(*rapid.T) { x.gearman() },
+		"can-do":     func(*rapid.T) { x.canDo() },
+		"can't-do":   func(*rapid.T) { x.cantDo() },
+		"doze":       func(*rapid.T) { x.doze() },
+		"administer": func(*rapid.T) { x.administer() },
+		"hang up":    func(*rapid.T) { x.leaveGearman() },
 	}
 	if len(x.rig.shards) > 1 {
 		for i := range 4 { // each is but one message of many
@@ -109,7 +127,7 @@ func pickOne[T any](x *trial, what string, from ...T) T {
 func (x *trial) someone(doing ...int) (int, *actor) {
 	var who []int
 	for i, a := range x.actors[1:] {
-		if slices.Contains(doing, a.doing) {
+		if a.peer == nil && slices.Contains(doing, a.doing) {
 			who = append(who, i+1)
 		}
 	}
@@ -140,11 +158,13 @@ func (x *trial) settle(d time.Duration) {
 	synctest.Wait()
 	// Look before anything is posted: a post would have the shards see to
 	// deadlines that their timers have missed.
+	x.hear()
 	got := x.picture()
 	outcomes := x.model.advance(x.rig.clock.Now())
 	for _, m := range outcomes {
 		if m.picture() == got {
 			x.model = m
+			x.heard()
 			x.collect()
 			return
 		}
@@ -482,13 +502,18 @@ func (x *trial) closeDown() {
 		x.Fatalf("something is left behind: %+v", st)
 	}
 	for s := range x.rig.shards {
+		var left []uint64
 		for _, j := range x.model.pick(byReady, func(j *modelJob) bool { return x.model.shardOf(j) == s }) {
-			if r := x.actors[0].do(s, Request{Op: Delete, ID: j.id}); r.Status != OK {
-				x.Fatalf("job %d cannot be deleted: %v", j.id, r.Status)
+			left = append(left, j.id)
+		}
+		for _, id := range left {
+			if r := x.do(0, s, Request{Op: Delete, ID: id}); r.Status != OK {
+				x.Fatalf("job %d cannot be deleted: %v", id, r.Status)
 			}
 		}
 	}
 	synctest.Wait()
+	x.dropAll()
 	st := x.rig.gather()
 	if st.Memory != 0 || st.Tubes != 1 || st.Ready+st.Delayed+st.Buried+st.Urgent != 0 || x.directory.Pages() > 1 {
 		x.Fatalf("not empty: %+v, %d pages in the directory", st, x.directory.Pages())

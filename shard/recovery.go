@@ -58,8 +58,17 @@ func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	} else {
 		j = r.jobs[b.ID]
 	}
+	if j != nil && j.tasked != b.Task {
+		r.Delete(b.ID) // what one id cannot be
+		j = nil
+	}
 	if j == nil {
-		j = new(job)
+		if b.Task {
+			j = &new(Task).job
+			j.tasked = true
+		} else {
+			j = new(job)
+		}
 		r.jobs[b.ID] = j
 		r.list.append(j)
 	} else {
@@ -74,6 +83,9 @@ func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	j.id, j.ttr, j.created = b.ID, max(b.TTR, 1), b.Created
 	if j.tube == nil || j.tube.Name != b.Tube {
 		j.tube = r.tube(b.Tube)
+	}
+	if task := j.task(); task != nil {
+		task.Unique, task.Reducer, task.Background = b.Unique, b.Reducer, true
 	}
 	r.set(j, &b.Meta)
 }
@@ -158,13 +170,15 @@ func (r *Recovery) Write(log *binlog.Log) error {
 		if size == 0 {
 			r.segments.add(log.Segment())
 		}
-		if !log.FitsPut(binlog.MostPut(len(j.tube.Name), len(j.body()))) {
+		if !log.FitsPut(mostPut(j)) {
 			return fmt.Errorf("the disk is too full to write all %d jobs of the directory again for this number of shards", len(r.jobs))
 		}
-		n := log.Put(&binlog.Job{
-			Meta: j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at),
-			TTR:  j.ttr, Created: j.created, Tube: j.tube.Name, Body: j.body()[:len(j.body())-2],
-		})
+		record := binlog.Job{
+			Meta:    j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at),
+			Created: j.created,
+		}
+		j.record(&record)
+		n := log.Put(&record)
 		seg := r.segments.last()
 		seg.jobs++
 		seg.bytes += int64(n)
@@ -215,14 +229,19 @@ func (s *Shard) adopt(r *Recovery) {
 		s.restore(j)
 	}
 	s.segments.add(s.log.Segment())
+	lost := 0
 	for _, j := range twins {
 		if !s.rename(j) {
+			lost++
 			continue
 		}
 		if j.state == buried {
 			graves = append(graves, j)
 		}
 		s.restore(j)
+	}
+	if len(twins) > 0 {
+		s.log.Renamed(len(twins)-lost, lost)
 	}
 	slices.SortFunc(graves, func(a, b *job) int { return cmp.Compare(a.at, b.at) })
 	for _, j := range graves {
@@ -231,7 +250,8 @@ func (s *Shard) adopt(r *Recovery) {
 	}
 }
 
-// restore puts j where it was, if that is not the graveyard.
+// restore puts j where it was, if that is not the graveyard, with its task, if it
+// has one.
 func (s *Shard) restore(j *job) {
 	t := j.tube
 	if t.jobs == 0 {
@@ -240,7 +260,15 @@ func (s *Shard) restore(j *job) {
 	t.jobs++
 	j.created -= s.wall
 	s.memory.charge(footprint(j.body()))
-	s.live += weight(j)
+	task := j.task()
+	s.live += weight(j, task)
+	if task != nil {
+		t.asFunction()
+		s.memory.charge(task.footprint())
+		if j.state != buried {
+			s.claimKey(j, task)
+		}
+	}
 	switch at := j.at - s.wall; {
 	case j.state == buried:
 	case j.state == delayed && at > s.now:
@@ -260,7 +288,7 @@ func (s *Shard) restore(j *job) {
 // reports false if the disk is too full: then j is not served.
 func (s *Shard) rename(j *job) bool {
 	s.segments.of(j.file).jobs--
-	if !s.log.FitsPut(binlog.MostPut(len(j.tube.Name), len(j.body()))) {
+	if !s.log.FitsPut(mostPut(j)) {
 		s.jobs--
 		return false
 	}
@@ -270,7 +298,8 @@ func (s *Shard) rename(j *job) bool {
 	// Its state is that of the log still, and so is its time.
 	r := &s.record
 	r.Meta = j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at)
-	r.TTR, r.Created, r.Tube, r.Body = j.ttr, j.created, j.tube.Name, j.body()[:len(j.body())-2]
+	r.Created = j.created
+	j.record(r)
 	s.appended(s.log.Put(r))
 	r.Body = nil
 	s.appended(s.log.Delete(old))

@@ -78,6 +78,9 @@ func TestRecoveryOfTwins(t *testing.T) {
 				Meta: binlog.Meta{ID: id, Pri: uint32(id), State: binlog.State(id % 3)},
 				TTR:  60, Created: 1, Tube: fmt.Sprint("tube", i), Body: fmt.Append(nil, i, " ", id),
 			}
+			if id%2 == 0 {
+				j.Task, j.Unique, j.Reducer = true, fmt.Sprint("unique ", id), fmt.Sprint("reducer ", id)
+			}
 			switch j.State {
 			case binlog.Delayed:
 				j.At, j.Delay = far, 1000
@@ -110,6 +113,11 @@ func TestRecoveryOfTwins(t *testing.T) {
 					if !bytes.Equal(j.body(), append(want, '\r', '\n')) || j.pri != uint32(old) || j.state == reserved {
 						t.Errorf("start %d: job %d on shard %d is %q, %v, priority %d", start, j.id, i, j.body(), j.state, j.pri)
 					}
+					task := j.task()
+					if tasked := old%2 == 0; tasked != (task != nil) || tasked &&
+						(task.Unique != fmt.Sprint("unique ", old) || task.Reducer != fmt.Sprint("reducer ", old) || !task.Background) {
+						t.Errorf("start %d: job %d on shard %d has the task %+v", start, j.id, i, task)
+					}
 					if got := d.Lookup(j.id); got != i {
 						t.Errorf("start %d: job %d is on shard %d, want %d", start, j.id, got, i)
 					}
@@ -124,7 +132,7 @@ func TestRecoveryOfTwins(t *testing.T) {
 					in += seg.jobs
 				}
 				for j := range sh.all() {
-					weighs += weight(j)
+					weighs += weight(j, j.task())
 				}
 				if in != n || sh.live != weighs {
 					t.Errorf("start %d: segments of shard %d have %d jobs, %d bytes of %d", start, i, in, sh.live, weighs)

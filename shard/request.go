@@ -22,6 +22,10 @@ const (
 	PeekBuried               // Tube -> ID Body
 	Kick                     // Tube N -> N
 	KickJob                  // ID
+	Submit                   // Name Pri Body Task [N: Unix time in seconds] -> ID
+	Grab                     // as Reserve with a Timeout of 0 -> ID Tube Task Body
+	Report                   // ID N (an EventKind) [Body] [Pri of Delay, for Progress]
+	Inquire                  // ID -> N: 1 if a worker has it, and 2 for each who waits; Pri of Delay (as Report has said)
 	StatsJob                 // ID -> Job
 	StatsTube                // Name -> TubeStats
 	PauseTube                // Name Delay
@@ -38,8 +42,19 @@ const (
 	Cancel   // the client no longer waits
 	Soonest  // -> Soonest
 	Gather   // -> Stats
-	EndWaits // the server goes down: all waits are answered Aborted, and none begins
+	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, Doze, which an event answers -> Tube
+	Doze     // NotFound: there is no job, and an event will tell of one
+	EndWaits // the server goes down: no job is given out any more, and all waits are answered Aborted
 	Tubes    // -> Names; only the first shard, which keeps the roster, knows
+
+	// Gearman's administration.
+	InquireUnique  // Name: a unique -> ID N Pri Delay, as Inquire
+	Functions      // -> Admin
+	CreateFunction // Name
+	DropFunction   // Name
+	LimitFunction  // Name Admin
+	CancelJob      // ID
+	ListJobs       // ID: from which on -> Admin ID (0 at the end)
 
 	tubeBorn // Name: to the first shard, from the one that made the tube
 	tubeGone // Name: likewise
@@ -67,7 +82,9 @@ const (
 	Draining                   // put: drain mode
 	TimedOut                   // reserve
 	DeadlineSoon               // reserve: a job of this client is within a second of its TTR
-	Aborted                    // reserve: the server is going down
+	Aborted                    // reserve, Probe: the server is going down
+	QueueFull                  // Submit: over the function's limit
+	Busy                       // DropFunction, CancelJob: somebody is at work
 	Retry                      // Take: a better job has come, or this one has gone
 	Failed                     // of a change: the log has failed
 )
@@ -101,7 +118,7 @@ type Request struct {
 	seq   uint64 // of the Waiter's claim, for Reserve, Probe and Take
 	Pri   uint32
 	Delay uint32 // seconds
-	TTR   uint32 // seconds, at least 1
+	TTR   uint32 // seconds, at least 1; of CanDo 0 is none
 
 	Op     Op
 	Status Status
@@ -119,9 +136,14 @@ type Request struct {
 
 	ids []uint64 // clean
 
+	// Task is of Submit, and in the answer of Grab: nil if the job was not
+	// submitted by Gearman.
+	Task *Task
+
 	// Answers that are too rare to be kept inside.
 	Job       *JobStats
 	TubeStats *TubeStats
 	Stats     *Stats
 	Names     []string
+	Admin     *Admin
 }

@@ -8,10 +8,17 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		r.Status = Failed
 		return false
 	}
+	if s.ending {
+		r.Status = Aborted
+		return false
+	}
+	if c.dozing {
+		s.rouse(c)
+	}
 	if j := c.best(); j != nil {
 		s.unready(j)
 		s.makeReserved(j, c)
-		r.ID, r.Body = j.id, j.body()
+		s.assign(r, j)
 		return false
 	}
 	if at := c.soon(r.Soonest); at != 0 && at <= s.now {
@@ -20,10 +27,6 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	}
 	if r.Timeout == 0 {
 		r.Status = TimedOut
-		return false
-	}
-	if s.ending {
-		r.Status = Aborted
 		return false
 	}
 	s.enqueue(c, r)
@@ -41,6 +44,14 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		s.answer(c.waiter, r.Op)
 	}
 	return true
+}
+
+// assign answers r with j.
+func (s *Shard) assign(r *Request, j *job) {
+	r.ID, r.Body = j.id, j.body()
+	if r.Client.inbox != nil {
+		r.Tube, r.Task = j.tube, j.task()
+	}
 }
 
 // enqueue enters c into the queue of each tube that it watches here.
@@ -154,9 +165,16 @@ func (s *Shard) probe(r *Request) {
 	c := r.Client
 	s.served[r.N]++
 	s.leave(c) // a stale registration
+	if c.dozing {
+		s.rouse(c)
+	}
 	c.seq = r.seq
 	if s.failed {
 		r.Status = Failed
+		return
+	}
+	if s.ending {
+		r.Status = Aborted
 		return
 	}
 	if j := c.best(); j != nil {
@@ -190,7 +208,7 @@ func (s *Shard) takeBest(r *Request) {
 	}
 	j := c.best()
 	switch {
-	case j == nil || s.failed:
+	case j == nil || s.failed || s.ending:
 		c.told = worst
 	case bound.less(j.readyKey()):
 		r.Pri, r.ID = j.pri, j.id
@@ -199,7 +217,8 @@ func (s *Shard) takeBest(r *Request) {
 		s.leave(c)
 		s.unready(j)
 		s.makeReserved(j, c)
-		r.Status, r.Pri, r.ID, r.Body = OK, j.pri, j.id, j.body()
+		r.Status, r.Pri = OK, j.pri
+		s.assign(r, j)
 	}
 }
 

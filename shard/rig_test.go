@@ -75,6 +75,26 @@ func (g *rig) newStranger() *person {
 	return p
 }
 
+// newWorker returns a Gearman client, and its connection.
+func (g *rig) newWorker(most int64) (*person, *fakePeer) {
+	peer := &fakePeer{}
+	peer.inbox = NewInbox(peer, most)
+	p := &person{rig: g, waiter: NewListener(peer.inbox)}
+	for range g.shards {
+		p.sides = append(p.sides, NewClient(p.waiter))
+	}
+	return p, peer
+}
+
+// fakePeer is the connection of a Gearman client.
+type fakePeer struct {
+	inbox        *Inbox
+	pokes, kills atomic.Int64
+}
+
+func (p *fakePeer) Poke() { p.pokes.Add(1) }
+func (p *fakePeer) Kill() { p.kills.Add(1) }
+
 // newPerson returns a client that uses and watches the default tube.
 func (g *rig) newPerson() *person {
 	p := g.newStranger()

@@ -18,7 +18,7 @@ func (s *Shard) serve(r *Request) {
 	switch r.Op {
 	case Put:
 		s.put(r)
-	case Reserve, ReserveTimeout:
+	case Reserve, ReserveTimeout, Grab:
 		if s.reserve(r) {
 			return
 		}
@@ -26,6 +26,12 @@ func (s *Shard) serve(r *Request) {
 		if j := s.job(r.ID); j == nil || !s.jobCommand(r, j) {
 			r.Status = NotFound
 		}
+	case Submit:
+		s.submit(r)
+	case Report:
+		s.report(r)
+	case Inquire:
+		s.inquire(r)
 	case PeekReady:
 		r.found(r.Tube.ready.top())
 	case PeekDelayed:
@@ -73,6 +79,24 @@ func (s *Shard) serve(r *Request) {
 	case EndWaits:
 		s.ending = true
 		s.endWaits(Aborted)
+	case CanDo:
+		s.canDo(r)
+	case Doze:
+		s.doze(r)
+	case InquireUnique:
+		s.inquireUnique(r)
+	case Functions:
+		r.Admin = &Admin{Functions: s.functions()}
+	case CreateFunction:
+		s.tube(r.Name).asFunction()
+	case DropFunction:
+		s.dropFunction(r)
+	case LimitFunction:
+		s.limitFunction(r)
+	case CancelJob:
+		s.cancelJob(r)
+	case ListJobs:
+		s.listJobs(r)
 	case Tubes:
 		r.Names = s.roster.list()
 	case alarm:
@@ -120,7 +144,7 @@ func (s *Shard) put(r *Request) {
 	case !s.memory.fits(footprint(r.Body)):
 		r.Status = OutOfMemory
 		return
-	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body))):
+	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):
 		s.noRoom(r)
 		return
 	}
@@ -171,6 +195,13 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			return true
 		}
 		s.remove(j)
+		if j.tasked {
+			kind := Fail // it was called off
+			if mine {
+				kind = Complete
+			}
+			s.finish(j, kind, nil)
+		}
 		j.tube.deletes++
 		s.discard(j)
 	case Release:
@@ -181,6 +212,9 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			return true
 		}
 		s.remove(j)
+		if !s.comesAgain(j) {
+			return true
+		}
 		j.pri, j.delay = r.Pri, r.Delay
 		j.releases++
 		if j.delay > 0 {
@@ -197,7 +231,15 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if s.refused(r) {
 			return true
 		}
+		if s.abandoned(j) {
+			s.fail(j, Fail, nil)
+			return true
+		}
+		if j.foreground && !s.keep(r, j, j.task()) {
+			return true
+		}
 		s.remove(j)
+		s.finish(j, Fail, nil)
 		j.pri = r.Pri
 		s.makeBuried(j)
 	case Touch:
@@ -261,9 +303,21 @@ func (s *Shard) unuse(c *Client, t *Tube) {
 
 func (s *Shard) watch(c *Client, name string) *Tube {
 	t := s.tube(name)
-	t.watching++
-	c.watches = append(c.watches, &watch{client: c, tube: t})
+	s.newWatch(c, t)
 	return t
+}
+
+func (s *Shard) newWatch(c *Client, t *Tube) *watch {
+	w := &watch{client: c, tube: t}
+	c.watches = append(c.watches, w)
+	t.watching++
+	if c.inbox != nil {
+		t.function.workers++
+	}
+	if c.dozing {
+		t.function.sleepers.append(w)
+	}
+	return w
 }
 
 func (s *Shard) ignore(c *Client, t *Tube) {
@@ -274,6 +328,12 @@ func (s *Shard) ignore(c *Client, t *Tube) {
 // unwatch takes c's watch with that index off its list.
 func (s *Shard) unwatch(c *Client, i int) {
 	t := c.watches[i].tube
+	if c.inbox != nil {
+		t.function.workers--
+	}
+	if c.dozing {
+		t.function.sleepers.remove(c.watches[i])
+	}
 	last := len(c.watches) - 1
 	c.watches[i] = c.watches[last]
 	c.watches[last] = nil
@@ -288,14 +348,16 @@ func (s *Shard) giveBack(c *Client) {
 	s.leave(c)
 	for j := c.heldList.head; j != nil; j = c.heldList.head {
 		s.unreserve(j)
-		s.makeReady(j)
+		s.giveUp(j)
 	}
 }
 
 // detach forgets a client. It leaves its tubes in the order of the reference,
 // which the list of tubes shows: always the first of the watch list, whose
-// place the last one takes, and at the end the one that it uses.
+// place the last one takes, and at the end the one that it uses. What it has
+// and nobody but itself waits for is nobody's any more.
 func (s *Shard) detach(c *Client) {
+	s.deafen(c)
 	s.giveBack(c)
 	for len(c.watches) > 0 {
 		s.unwatch(c, 0)

@@ -192,12 +192,12 @@ func TestEndWaits(t *testing.T) {
 		ann <- aborted
 		bob <- aborted
 		eve: stats Waiting Queued -> Waiting=0 Queued=0
-		# from now on there is only what is ready, and nothing to wait for
+		# from now on nobody gets a job
 		bob: reserve              -> aborted
-		bob: reserve-with-timeout 0 -> TIMED_OUT
+		bob: reserve-with-timeout 0 -> aborted
 		eve: use x1               -> OK
 		eve: put 1 0 60 b         -> INSERTED 2
-		bob: reserve; reserve     -> RESERVED 2 b; aborted
+		bob: reserve; reserve     -> aborted; aborted
 		eve: stats Waiting Queued -> Waiting=0 Queued=0`)
 }
 

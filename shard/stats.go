@@ -102,10 +102,10 @@ func (s *Shard) jobStats(j *job) *JobStats {
 		Age:      (s.now - j.created) / second,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
 	}
-	if s.log != nil {
+	if s.logs(j) {
 		st.File = s.segments.of(j.file).index
 	}
-	if j.state == delayed || j.state == reserved {
+	if (j.state == delayed || j.state == reserved) && j.at != noDeadline {
 		st.TimeLeft = s.timeLeft(j.at)
 	}
 	return st

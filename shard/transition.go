@@ -31,10 +31,18 @@ func (s *Shard) makeReady(j *job) {
 	if j.pri < urgentPri {
 		s.urgent++
 		t.urgent++
+	} else if j.pri == PriLow {
+		t.low++
 	}
 	s.offer(t)
-	if j.state == ready && !t.paused() && len(s.observers) > 0 {
+	if j.state != ready || t.paused() {
+		return
+	}
+	if len(s.observers) > 0 {
 		s.tellObservers(t, j.readyKey())
+	}
+	if t.function != nil {
+		s.wakeSleepers(t)
 	}
 }
 
@@ -45,15 +53,19 @@ func (s *Shard) unready(j *job) {
 	if j.pri < urgentPri {
 		s.urgent--
 		t.urgent--
+	} else if j.pri == PriLow {
+		t.low--
 	}
 }
 
 // makeDelayed puts j, which is in no state, among the delayed jobs of its tube
 // for j.delay seconds.
-func (s *Shard) makeDelayed(j *job) {
+func (s *Shard) makeDelayed(j *job) { s.makeDelayedUntil(j, s.now+int64(j.delay)*second) }
+
+func (s *Shard) makeDelayedUntil(j *job, at int64) {
 	t := j.tube
 	j.state = delayed
-	t.delayed.push(s.deadline(j, j.delay), j)
+	t.delayed.push(s.deadlineAt(j, at), j)
 	s.delayed++
 	s.schedule(&t.due, j.at)
 }
@@ -69,18 +81,24 @@ func (s *Shard) makeReserved(j *job, c *Client) {
 	j.reserves++
 	s.logChange(j, binlog.Ready, 0)
 	j.holder = c
-	c.held.push(s.deadline(j, j.ttr), j)
+	if c.inbox == nil {
+		c.held.push(s.deadline(j, j.ttr), j)
+	} else {
+		c.held.push(s.term(j, c), j)
+	}
 	c.heldList.append(j)
 	j.tube.reserved++
 	s.reserved++
-	s.schedule(&c.due, j.at)
+	if j.at != noDeadline {
+		s.schedule(&c.due, j.at)
+	}
 }
 
 func (s *Shard) unreserve(j *job) {
 	c := j.holder
 	c.held.remove(j)
 	c.heldList.remove(j)
-	j.holder = nil
+	j.holder, j.fails = nil, false
 	j.tube.reserved--
 	s.reserved--
 }
@@ -99,6 +117,9 @@ func (s *Shard) makeBuried(j *job) {
 func (s *Shard) unbury(j *job) {
 	j.tube.buried.remove(j)
 	s.buried--
+	if j.tasked {
+		s.claimKey(j, j.task())
+	}
 }
 
 // remove takes j out of the state that it is in.
@@ -127,7 +148,11 @@ func (s *Shard) kick(j *job) {
 // among the others. The clock stands still during a batch; what is due at the
 // same time is due in the order in which it came.
 func (s *Shard) deadline(j *job, seconds uint32) key {
-	j.at = s.now + int64(seconds)*second
+	return s.deadlineAt(j, s.now+int64(seconds)*second)
+}
+
+func (s *Shard) deadlineAt(j *job, at int64) key {
+	j.at = at
 	s.deadlines++
 	return key{uint64(j.at), s.deadlines}
 }
@@ -141,7 +166,7 @@ func (s *Shard) all() iter.Seq[*job] { return s.cfg.Directory.all(s.cfg.Index) }
 // maxFree is how many deleted jobs a shard keeps to use them again.
 const maxFree = 8192
 
-// newJob returns a job in no state for a put, entered everywhere.
+// newJob returns a job for a put; see enter.
 func (s *Shard) newJob(r *Request) *job {
 	j := s.free
 	if j == nil {
@@ -150,6 +175,12 @@ func (s *Shard) newJob(r *Request) *job {
 		s.free = j.next
 		s.freeCount--
 	}
+	s.enter(j, r)
+	return j
+}
+
+// enter makes j the job of a put, in no state, and enters it everywhere.
+func (s *Shard) enter(j *job, r *Request) {
 	*j = job{id: r.ID, tube: r.Tube, created: r.Created, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
 	j.setBody(r.Body)
 	s.jobs++
@@ -158,19 +189,24 @@ func (s *Shard) newJob(r *Request) *job {
 	s.total++
 	j.tube.total++
 	j.tube.jobs++
-	return j
 }
 
 // discard forgets j, which is in no state.
 func (s *Shard) discard(j *job) {
 	t := j.tube
 	s.logDelete(j)
+	tasked := j.tasked
+	if tasked {
+		task := j.task()
+		s.forgetKey(j, task)
+		s.memory.charge(-task.footprint())
+	}
 	s.jobs--
 	s.cfg.Directory.leave(j.id)
 	s.memory.charge(-footprint(j.body()))
 	t.jobs--
 	*j = job{}
-	if s.freeCount < maxFree {
+	if s.freeCount < maxFree && !tasked {
 		j.next, s.free = s.free, j
 		s.freeCount++
 	}

@@ -13,12 +13,15 @@ type Tube struct {
 	buried  jobList // in the order of burying
 	waiters watchList
 
+	function *function // nil as long as Gearman has not named the tube
+
 	due due // the next delay or pause to run out
 
 	pausedUntil int64 // on the shards' clock; 0 when not paused
 	pauseFor    uint32
 
 	urgent   int    // ready jobs of an urgent priority
+	low      int    // ready jobs of Gearman's low priority
 	reserved int    // jobs that are with clients
 	jobs     int    // in any state
 	total    uint64 // jobs ever put
@@ -32,7 +35,9 @@ type Tube struct {
 func (t *Tube) paused() bool { return t.pausedUntil != 0 }
 
 // idle tells whether nothing keeps the tube alive.
-func (t *Tube) idle() bool { return t.using == 0 && t.watching == 0 && t.jobs == 0 }
+func (t *Tube) idle() bool {
+	return t.using == 0 && t.watching == 0 && t.jobs == 0 && t.function == nil
+}
 
 // watch is a client's watch on one tube, and its place in the tube's queue of
 // waiting clients.
@@ -40,6 +45,7 @@ type watch struct {
 	client     *Client
 	tube       *Tube
 	prev, next *watch
+	timeout    uint32 // of a Gearman worker: seconds after which the job has failed; 0 for none
 }
 
 // watchList is the queue of a tube's waiting clients, first come first served.
@@ -124,6 +130,7 @@ func (s *Shard) unpause(t *Tube) {
 	s.offer(t)
 	if j := t.ready.top(); j != nil {
 		s.tellObservers(t, j.readyKey())
+		s.wakeSleepers(t)
 	}
 }
 

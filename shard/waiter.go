@@ -22,6 +22,10 @@ type Waiter struct {
 	grant Grant
 
 	seq uint64 // of the claim; the owner's own copy
+
+	// inbox is where a Gearman client is told what it does not wait for; nil for
+	// other clients. It never changes.
+	inbox *Inbox
 }
 
 // Grant is the answer of a reserve that had to wait.
@@ -51,6 +55,13 @@ const phaseBits = 3
 
 // NewWaiter returns a client's Waiter.
 func NewWaiter() *Waiter { return &Waiter{wake: make(chan struct{}, 1)} }
+
+// NewListener returns the Waiter of a client that speaks Gearman.
+func NewListener(b *Inbox) *Waiter {
+	w := NewWaiter()
+	w.inbox = b
+	return w
+}
 
 func (w *Waiter) word(p phase) uint64 { return w.seq<<phaseBits | uint64(p) }
 

@@ -69,7 +69,7 @@ type serverStats struct {
 func appendJobStats(b []byte, s *shard.JobStats) []byte {
 	y := begin(b)
 	y.uint("id", s.ID)
-	y.quoted("tube", s.Tube)
+	y.tube("tube", s.Tube)
 	y.plain("state", s.State)
 	y.uint("pri", uint64(s.Pri))
 	y.int("age", s.Age)
@@ -88,7 +88,7 @@ func appendJobStats(b []byte, s *shard.JobStats) []byte {
 // appendTubeStats appends the reply to stats-tube.
 func appendTubeStats(b []byte, s *shard.TubeStats) []byte {
 	y := begin(b)
-	y.quoted("name", s.Name)
+	y.tube("name", s.Name)
 	y.uint("current-jobs-urgent", uint64(s.Urgent))
 	y.uint("current-jobs-ready", uint64(s.Ready))
 	y.uint("current-jobs-reserved", uint64(s.Reserved))
@@ -168,10 +168,25 @@ func appendTubes(b []byte, names []string) []byte {
 	y := begin(b)
 	for _, name := range names {
 		y.b = append(y.b, "- "...)
-		y.b = append(y.b, name...)
+		y.b = appendTubeName(y.b, name)
 		y.b = append(y.b, '\n')
 	}
 	return y.end()
+}
+
+// appendTubeName appends a tube's name. A function of Gearman may have any name;
+// what may not stand in a tube's is written as % and two hexadecimal digits. A %
+// may not, so nothing that is shown so can be taken for another tube.
+func appendTubeName(b []byte, name string) []byte {
+	const digits = "0123456789ABCDEF"
+	for i := range len(name) {
+		if c := name[i]; inName[c] && (i > 0 || c != '-') {
+			b = append(b, c)
+		} else {
+			b = append(b, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return b
 }
 
 // A yaml appends one reply of the form
@@ -183,7 +198,7 @@ func appendTubes(b []byte, names []string) []byte {
 //	\r\n
 //
 // where bytes counts from the dashes to the last \n. Values in quotes are not
-// escaped, the reference does not do it: tube names have nothing to escape.
+// escaped, the reference does not do it, and there is nothing to escape.
 type yaml struct {
 	b    []byte
 	body int // where in b the dashes are
@@ -225,6 +240,14 @@ func (y *yaml) quoted(key, v string) {
 	y.key(key)
 	y.b = append(y.b, '"')
 	y.b = append(y.b, v...)
+	y.b = append(y.b, '"', '\n')
+}
+
+// tube appends a tube's name in quotes.
+func (y *yaml) tube(key, name string) {
+	y.key(key)
+	y.b = append(y.b, '"')
+	y.b = appendTubeName(y.b, name)
 	y.b = append(y.b, '"', '\n')
 }
 

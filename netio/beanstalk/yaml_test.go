@@ -202,3 +202,23 @@ func BenchmarkServerStats(b *testing.B) {
 		buf = appendServerStats(buf[:0], &someServerStats)
 	}
 }
+
+// Functions of Gearman are tubes and may have any name.
+func TestNamesThatAreNoTubeNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"resize":       "resize",
+		"a-b+c/d;e.f$": "a-b+c/d;e.f$",
+		"-x":           "%2Dx",
+		"100%":         "100%25",
+		"a b\n\"\x00é": "a%20b%0A%22%00%C3%A9",
+	} {
+		list := string(appendTubes(nil, []string{name}))
+		if want := fmt.Sprintf("OK %d\r\n---\n- %s\n\r\n", len(want)+7, want); list != want {
+			t.Errorf("list-tubes shows %q as %q, want %q", name, list, want)
+		}
+		stats := string(appendJobStats(nil, &shard.JobStats{Tube: name}))
+		if !strings.Contains(stats, "\ntube: \""+want+"\"\n") {
+			t.Errorf("stats-job shows %q in %q", name, stats)
+		}
+	}
+}

@@ -1,0 +1,294 @@
+package gearman
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestForeground(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		w.asks(``, typeCanDo, "f")
+		w.asks(``, typePreSleep)
+		c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "u", "work")
+		w.expect(`NOOP[""]`)
+		w.asks(`JOB_ASSIGN["H:host:1" "f" "work"]`, typeGrabJob)
+		w.asks(`NO_JOB[""]`, typeGrabJob)
+		w.asks(``, typeWorkData, "H:host:1", "a\x00b")
+		w.asks(``, typeWorkWarning, "H:host:1", "")
+		w.asks(``, typeWorkStatus, "H:host:1", "3", "4")
+		c.expect(`WORK_DATA["H:host:1" "a" "b"] WORK_WARNING["H:host:1" ""] WORK_STATUS["H:host:1" "3" "4"]`)
+		c.asks(`STATUS_RES["H:host:1" "1" "1" "3" "4"]`, typeGetStatus, "H:host:1")
+		c.asks(`STATUS_RES_UNIQUE["u" "1" "1" "3" "4" "1"]`, typeGetStatusUnique, "u")
+		if !c.expects {
+			t.Error("a client that waits for a result counts as idle")
+		}
+		w.asks(``, typeWorkComplete, "H:host:1", "done")
+		c.expect(`WORK_COMPLETE["H:host:1" "done"]`)
+		if c.expects {
+			t.Error("a client whose jobs are done does not count as idle")
+		}
+		c.asks(`STATUS_RES["H:host:1" "0" "0" "0" "0"]`, typeGetStatus, "H:host:1")
+		c.asks(`STATUS_RES_UNIQUE["u" "0" "0" "0" "0" "0"]`, typeGetStatusUnique, "u")
+		w.asks(`ERROR["JOB_NOT_FOUND" "Job given in work result not found"]`, typeWorkComplete, "H:host:1", "")
+	})
+}
+
+func TestPriorities(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		for _, f := range []string{"a", "b", "c"} {
+			w.ask(typeCanDo, f)
+		}
+		c.ask(typeSubmitJobLowBG, "a", "", "low")
+		c.ask(typeSubmitJobBG, "b", "", "normal")
+		c.ask(typeSubmitJobHighBG, "c", "", "high")
+		c.ask(typeSubmitJobHighBG, "a", "", "high too")
+		for _, want := range []string{
+			`JOB_ASSIGN["H:host:3" "c" "high"]`, `JOB_ASSIGN["H:host:4" "a" "high too"]`,
+			`JOB_ASSIGN["H:host:2" "b" "normal"]`, `JOB_ASSIGN["H:host:1" "a" "low"]`, `NO_JOB[""]`,
+		} {
+			w.asks(want, typeGrabJob)
+		}
+	})
+}
+
+func TestAssignments(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		w.ask(typeCanDo, "f")
+		c.ask(typeSubmitReduceBackground, "f", "u1", "red", "", "x\x00y")
+		w.asks(`JOB_ASSIGN_ALL["H:host:1" "f" "u1" "red" "x" "y"]`, typeGrabJobAll)
+		c.ask(typeSubmitJobBG, "f", "u2", "x")
+		w.asks(`JOB_ASSIGN_UNIQ["H:host:2" "f" "u2" "x"]`, typeGrabJobUniq)
+		if !w.expects {
+			t.Error("a worker that has jobs counts as idle")
+		}
+		w.ask(typeWorkComplete, "H:host:1", "")
+		w.ask(typeWorkFail, "H:host:2")
+		if w.expects {
+			t.Error("a worker without jobs does not count as idle")
+		}
+		// Put by beanstalkd's put, it has neither.
+		p := b.engine.NewClient()
+		defer p.Close()
+		put(t, p, "f", "y")
+		w.asks(`JOB_ASSIGN_UNIQ["H:host:3" "f" "" "y"]`, typeGrabJobUniq)
+		// Without an aggregator, which gearmand wants and nobody looks at.
+		c.ask(typeSubmitReduceJob, "f", "", "red", "x")
+		w.asks(`JOB_ASSIGN_ALL["H:host:4" "f" "" "red" "x"]`, typeGrabJobAll)
+	})
+}
+
+func TestUniques(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c1, c2, w := b.connect(), b.connect(), b.connect()
+		w.ask(typeCanDo, "f")
+		c1.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "u", "x")
+		c2.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "u", "other")
+		c2.asks(`JOB_CREATED["H:host:2"]`, typeSubmitJob, "g", "u", "x")
+		w.asks(`JOB_ASSIGN["H:host:1" "f" "x"]`, typeGrabJob)
+		c1.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "u", "x") // also while it runs
+		w.asks(``, typeWorkComplete, "H:host:1", "r")
+		c1.expect(`WORK_COMPLETE["H:host:1" "r"] WORK_COMPLETE["H:host:1" "r"]`) // once for each
+		c2.expect(`WORK_COMPLETE["H:host:1" "r"]`)
+		c1.asks(`JOB_CREATED["H:host:3"]`, typeSubmitJobBG, "f", "u", "x") // it is done
+		// The workload is the unique.
+		c1.asks(`JOB_CREATED["H:host:4"]`, typeSubmitJobBG, "f", "-", "x")
+		c1.asks(`JOB_CREATED["H:host:4"]`, typeSubmitJobBG, "f", "-", "x")
+		c1.asks(`JOB_CREATED["H:host:5"]`, typeSubmitJobBG, "f", "-", "y")
+		// None at all.
+		c1.asks(`JOB_CREATED["H:host:6"]`, typeSubmitJobBG, "f", "", "x")
+		c1.asks(`JOB_CREATED["H:host:7"]`, typeSubmitJobBG, "f", "", "x")
+	})
+}
+
+func TestExceptions(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c1, c2, w := b.connect(), b.connect(), b.connect()
+		c1.asks(`OPTION_RES["exceptions"]`, typeOptionReq, "exceptions")
+		c2.asks(`ERROR["UNKNOWN_OPTION" "Server does not recognize given option"]`, typeOptionReq, "foo")
+		c1.ask(typeSubmitJob, "f", "u", "x")
+		c2.ask(typeSubmitJob, "f", "u", "x")
+		w.ask(typeCanDo, "f")
+		w.ask(typeGrabJob)
+		w.asks(``, typeWorkException, "H:host:1", "why")
+		c1.expect(`WORK_EXCEPTION["H:host:1" "why"]`)
+		c2.expect(`WORK_FAIL["H:host:1"]`)
+		w.asks(`NO_JOB[""]`, typeGrabJob)
+	})
+}
+
+func TestTimes(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		w.ask(typeCanDoTimeout, "f", "5")
+		w.asks(``, typePreSleep)
+		now := time.Now().UTC() // a bubble's time begins on a whole second
+		c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJobEpoch, "f", "", time0(now.Add(10*time.Second)), "later")
+		c.asks(`JOB_CREATED["H:host:2"]`, typeSubmitJobSched, "f", "", "1", "", "", "", "", "sched")
+		c.asks(`STATUS_RES["H:host:1" "1" "0" "0" "0"]`, typeGetStatus, "H:host:1")
+		time.Sleep(10*time.Second - time.Nanosecond)
+		w.expect(``)
+		time.Sleep(time.Nanosecond)
+		w.expect(`NOOP[""]`)
+		w.asks(`JOB_ASSIGN["H:host:1" "f" "later"]`, typeGrabJob)
+		// It has five seconds, and then has failed.
+		time.Sleep(5 * time.Second)
+		c.asks(`STATUS_RES["H:host:1" "0" "0" "0" "0"]`, typeGetStatus, "H:host:1")
+		w.asks(`ERROR["JOB_NOT_FOUND" "Job given in work result not found"]`, typeWorkComplete, "H:host:1", "")
+		w.asks(``, typePreSleep)
+		time.Sleep(time.Until(now.Add(time.Minute)))
+		w.expect(`NOOP[""]`)
+		w.asks(`JOB_ASSIGN["H:host:2" "f" "sched"]`, typeGrabJob)
+		// In the foreground the client hears of it.
+		w.ask(typeWorkComplete, "H:host:2", "")
+		c.ask(typeSubmitJob, "f", "", "slow")
+		w.ask(typeGrabJob)
+		time.Sleep(4 * time.Second)
+		c.expect(``)
+		time.Sleep(time.Second)
+		c.expect(`WORK_FAIL["H:host:3"]`)
+	})
+}
+
+func TestWorkerGoes(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w1, w2 := b.connect(), b.connect(), b.connect()
+		w1.ask(typeCanDo, "f")
+		w2.ask(typeCanDo, "f")
+		c.ask(typeSubmitJob, "f", "", "x")
+		c.ask(typeSubmitJobBG, "f", "", "y")
+		w1.ask(typeGrabJob)
+		w1.ask(typeGrabJob)
+		w2.ask(typePreSleep)
+		w1.close()
+		w2.expect(`NOOP[""]`)
+		w2.asks(`JOB_ASSIGN["H:host:1" "f" "x"]`, typeGrabJob)
+		c.close()
+		// It runs on, but does not come again.
+		w2.close()
+		w3 := b.connect()
+		w3.ask(typeCanDo, "f")
+		w3.asks(`JOB_ASSIGN["H:host:2" "f" "y"]`, typeGrabJob)
+		w3.asks(`NO_JOB[""]`, typeGrabJob)
+	})
+}
+
+func TestClientGoes(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c1, c2, w := b.connect(), b.connect(), b.connect()
+		c1.ask(typeSubmitJob, "f", "alone", "x")
+		c1.ask(typeSubmitJob, "f", "both", "y")
+		c2.ask(typeSubmitJob, "f", "both", "y")
+		c1.ask(typeSubmitJob, "f", "kept", "z")
+		c2.asks(`JOB_CREATED["H:host:3"]`, typeSubmitJobBG, "f", "kept", "z")
+		c1.close()
+		w.ask(typeCanDo, "f")
+		w.asks(`JOB_ASSIGN["H:host:2" "f" "y"]`, typeGrabJob)
+		w.asks(`JOB_ASSIGN["H:host:3" "f" "z"]`, typeGrabJob)
+		w.asks(`NO_JOB[""]`, typeGrabJob)
+		w.ask(typeWorkComplete, "H:host:2", "")
+		c2.expect(`WORK_COMPLETE["H:host:2" ""]`)
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		p := b.connect()
+		p.asks(`ERROR["INVALID_COMMAND" "Command not expected"]`, typeJobCreated, "x")
+		p.asks(`ERROR["INVALID_COMMAND" "Command not expected"]`, 99)
+		p.asks(`ERROR["INVALID_PACKET" "Arguments are missing"]`, typeSubmitJob, "f", "u")
+		p.asks(`ERROR["INVALID_FUNCTION_NAME" "Function names have 1 to 512 bytes"]`, typeSubmitJob, "", "u", "")
+		p.asks(`ERROR["ARGUMENT_TOO_LARGE" "Unique value too large"]`, typeSubmitJob, "f", strings.Repeat("u", 65), "")
+		p.asks(`ERROR["INVALID_ARGUMENT" "Time is invalid, or never comes"]`, typeSubmitJobEpoch, "f", "", "soon", "")
+		p.asks(`ERROR["INVALID_ARGUMENT" "Time is invalid, or never comes"]`, typeSubmitJobSched, "f", "", "", "", "31", "2", "", "")
+		p.asks(`ERROR["JOB_NOT_FOUND" "Job given in work result not found"]`, typeWorkFail, "H:other:1")
+		p.asks(``, typeAllYours)
+		p.asks(`ECHO_RES["a" "" "b"]`, typeEchoReq, "a\x00\x00b")
+		p.send(appendHeader(nil, typeEchoRes, 0))
+		p.expect(`ERROR["INVALID_MAGIC" "Request magic expected"]`)
+		p.send([]byte("\x00FOO12345678"))
+		p.expect(`ERROR["INVALID_MAGIC" "Request magic expected"]`)
+		<-p.ended
+	})
+}
+
+// What is too large is refused on the strength of its header, and a result that
+// is makes its job fail, which would not fare better the next time.
+func TestTooLarge(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w, p := b.connect(), b.connect(), b.connect()
+		p.send([]byte("\x00REQ\x00\x00\x00\x07\xff\xff\xff\xff"))
+		p.expect(`ERROR["ARGUMENT_TOO_LARGE" "Packet too large; see the server's option -z"]`)
+		<-p.ended
+		p = b.connect()
+		p.asks(`ERROR["ARGUMENT_TOO_LARGE" "Packet too large; see the server's option -z"]`, typeSubmitJob, "f", "", strings.Repeat("x", 1<<20+1))
+		<-p.ended
+		w.ask(typeCanDo, "f")
+		most := strings.Repeat("x", 1<<20)
+		c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "", most)
+		w.asks(`JOB_ASSIGN["H:host:1" "f" "`+most+`"]`, typeGrabJob)
+		w.asks(``, typeWorkData, "H:host:1", most)
+		c.expect(`WORK_DATA["H:host:1" "` + most + `"]`)
+		w.ask(typeWorkComplete, "H:host:1", most+"x")
+		c.expect(`WORK_FAIL["H:host:1"]`)
+		<-w.ended
+	})
+}
+
+func TestAdmin(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		a, c, w := b.connect(), b.connect(), b.connect()
+		line := func(want, text string) {
+			t.Helper()
+			a.send([]byte(text + "\n"))
+			if got := string(a.got()); got != want {
+				t.Errorf("%s: got %q, want %q", text, got, want)
+			}
+		}
+		w.ask(typeSetClientID, "me")
+		w.ask(typeCanDo, "f")
+		w.ask(typeCanDo, "g")
+		c.ask(typeSubmitJobBG, "f", "u1", "")
+		c.ask(typeSubmitJobHigh, "f", "u2", "")
+		c.ask(typeSubmitJobLowBG, "f", "", "")
+		c.ask(typeSubmitJobEpoch, "f", "", time0(time.Now().Add(time.Hour)), "")
+		w.ask(typeGrabJob)
+		line("f\t4\t1\t1\ng\t0\t0\t1\n.\n", "status")
+		line("f\t0\t2\t1\t1\ng\t0\t0\t0\t1\n.\n", "prioritystatus")
+		line("1 127.0.0.1 - :\n2 127.0.0.1 - :\n3 127.0.0.1 me : g f\n.\n", "workers")
+		line("H:host:1\t0\t0\t1\nH:host:2\t0\t0\t0\nH:host:3\t0\t0\t1\nH:host:4\t0\t0\t1\n.\n", "show jobs")
+		line("u1\nu2\n\n\n.\n", "show unique jobs")
+		line("OK test\n", "version")
+		line("OK\r\n", "maxqueue f 4 0 3")
+		c.asks(`ERROR["QUEUE_ERROR" "Job queue is full"]`, typeSubmitJobHigh, "f", "", "")
+		c.asks(`JOB_CREATED["H:host:5"]`, typeSubmitJobBG, "f", "", "")
+		c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJobBG, "f", "u1", "") // that is no more job
+		line("OK\r\n", "maxqueue f")
+		line("OK\r\n", "cancel job H:host:1")
+		line("ERR UNKNOWN_JOB\r\n", "cancel job H:host:1")
+		line("OK\r\n", "cancel job H:host:2") // a worker has it, and may finish it
+		c.expect(`WORK_FAIL["H:host:2"]`)
+		w.asks(``, typeWorkComplete, "H:host:2", "r")
+		c.expect(``)
+		line("ERR there are still connected workers or executing clients\r\n", "drop function f")
+		w.ask(typeResetAbilities)
+		line("OK\r\n", "drop function f")
+		line("ERR function not found\r\n", "drop function f")
+		line("OK\r\n", "create function new")
+		line("g\t0\t0\t0\nnew\t0\t0\t0\n.\n", "status")
+		line("ERR UNKNOWN_COMMAND Unknown+server+commandfoo\r\n", "foo")
+		line("OK\r\n", "shutdown graceful")
+		line("OK\r\n", "shutdown")
+		if len(b.shutdowns) != 2 || !b.shutdowns[0] || b.shutdowns[1] {
+			t.Errorf("shutdowns: %v", b.shutdowns)
+		}
+		a.send([]byte(strings.Repeat("x", maxLine)))
+		if got := string(a.got()); got != "ERR INVALID_COMMAND Line+too+long\r\n" {
+			t.Errorf("a line without end: %q", got)
+		}
+		<-a.ended
+	})
+}

@@ -1,0 +1,161 @@
+package router
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sheafq/sheaf/shard"
+)
+
+// Gearman's clients and workers. What they queue with New and Queue is
+// shard.Submit, Grab (which wants a function to be watched), Report and Inquire;
+// the rest is below. They never wait: what they are told later comes as events.
+
+// NewGearmanClient makes a client that uses and watches nothing. The peer is told
+// when there are events for it, and ended when more than most bytes of them have
+// not been taken. Close ends the client.
+func (r *Router) NewGearmanClient(peer shard.Peer, most int64) (*Client, *shard.Inbox) {
+	b := shard.NewInbox(peer, most)
+	return r.newClient(shard.NewListener(b)), b
+}
+
+// CanDo watches a function. With a timeout, in seconds, a job that the client
+// gets of it has failed when that is over; without, 0, the job is the client's
+// for as long as it lives. A client that dozes is told of a job there, too.
+func (c *Client) CanDo(function string, timeout uint32) {
+	s := c.seat(c.router.shardOf(function))
+	r := shard.Request{Op: shard.CanDo, Name: function, TTR: timeout}
+	if c.dozing {
+		r.N = 1
+	}
+	t := c.do(s, r).Tube
+	if !slices.Contains(c.watched, t) {
+		c.addWatch(s, t)
+	}
+}
+
+// CantDo watches a function no more.
+func (c *Client) CantDo(function string) {
+	i := slices.IndexFunc(c.watched, func(t *shard.Tube) bool { return t.Name == function })
+	if i >= 0 {
+		c.unwatch(i)
+	}
+}
+
+// CantDoAny watches nothing more.
+func (c *Client) CantDoAny() {
+	for len(c.watched) > 0 {
+		c.unwatch(len(c.watched) - 1)
+	}
+}
+
+// Doze reports whether there is a job in one of the functions that the client
+// watches. If there is none, an event of the kind shard.Wake will tell. It may
+// also tell for no reason.
+func (c *Client) Doze() (job bool) {
+	for _, s := range c.watches {
+		if c.do(s, shard.Request{Op: shard.Doze}).Status == shard.OK {
+			return true
+		}
+	}
+	c.dozing = true
+	return false
+}
+
+// InquireUnique asks for a job by its unique; see shard.Inquire. If there are
+// several, in several functions, it is the oldest.
+func (c *Client) InquireUnique(unique string) (r shard.Request) {
+	r.Status = shard.NotFound
+	for _, a := range c.askAll(shard.Request{Op: shard.InquireUnique, Name: unique}) {
+		if a.Status == shard.OK && (r.Status != shard.OK || a.ID < r.ID) {
+			r = a
+		}
+	}
+	return r
+}
+
+// Functions lists all functions by name.
+func (c *Client) Functions() []shard.FunctionStats {
+	var all []shard.FunctionStats
+	for _, r := range c.askAll(shard.Request{Op: shard.Functions}) {
+		all = append(all, r.Admin.Functions...)
+	}
+	slices.SortFunc(all, func(a, b shard.FunctionStats) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Tasks calls f for all jobs that are not done, in the order of their ids, until
+// it returns false. Jobs may come and go meanwhile.
+func (c *Client) Tasks(f func(shard.TaskStats) bool) {
+	lists := make([]list, len(c.router.shards))
+	for i, s := range c.router.shards {
+		lists[i].shard, lists[i].more = s, true
+		lists[i].request = shard.Request{Op: shard.ListJobs, Client: shard.NewClient(c.waiter)}
+	}
+	for {
+		var next *list
+		for i := range lists {
+			if l := &lists[i]; l.fill(c) && (next == nil || l.tasks[0].ID < next.tasks[0].ID) {
+				next = l
+			}
+		}
+		if next == nil || !f(next.tasks[0]) {
+			return
+		}
+		next.tasks = next.tasks[1:]
+	}
+}
+
+// list is what one shard has told of its jobs and was not looked at yet.
+type list struct {
+	shard   *shard.Shard
+	request shard.Request
+	tasks   []shard.TaskStats
+	more    bool
+}
+
+// fill asks for more if there is nothing left. It reports false at the end.
+func (l *list) fill(c *Client) bool {
+	for len(l.tasks) == 0 && l.more {
+		l.request.Admin = nil
+		c.waiter.Expect(1)
+		l.shard.Post([]*shard.Request{&l.request})
+		c.answered()
+		l.tasks, l.more = l.request.Admin.Tasks, l.request.ID != 0
+	}
+	return len(l.tasks) > 0
+}
+
+// CreateFunction makes a function, if there is none of that name.
+func (c *Client) CreateFunction(name string) { c.ask(name, shard.Request{Op: shard.CreateFunction}) }
+
+// DropFunction ends a function: NotFound if there is none, Busy if it has
+// workers, or jobs that are with some.
+func (c *Client) DropFunction(name string) shard.Status {
+	return c.ask(name, shard.Request{Op: shard.DropFunction})
+}
+
+// LimitFunction says how many jobs a function has at most when one of high,
+// normal or low priority is submitted; 0 is no limit.
+func (c *Client) LimitFunction(name string, limits [3]uint32) {
+	c.ask(name, shard.Request{Op: shard.LimitFunction, Admin: &shard.Admin{Limits: limits}})
+}
+
+// CancelJob ends a job that no worker has: NotFound if there is none with that
+// id, Busy if a worker has it.
+func (c *Client) CancelJob(id uint64) shard.Status {
+	i := c.router.directory.Lookup(id)
+	if i < 0 {
+		return shard.NotFound
+	}
+	return c.do(c.seat(i), shard.Request{Op: shard.CancelJob, ID: id}).Status
+}
+
+// ask has the shard of a function serve a request.
+func (c *Client) ask(function string, r shard.Request) shard.Status {
+	r.Name = function
+	return c.do(c.seat(c.router.shardOf(function)), r).Status
+}
+
+// CanDoAny tells whether the client watches any function.
+func (c *Client) CanDoAny() bool { return len(c.watched) > 0 }

@@ -1,0 +1,137 @@
+package shard
+
+// What Gearman's administration asks for.
+
+// Admin is what Gearman's administration asks with and is answered.
+type Admin struct {
+	Functions []FunctionStats // of Functions
+	Tasks     []TaskStats     // of ListJobs, which appends to it
+	Limits    [3]uint32       // of LimitFunction: high, normal, low
+}
+
+// FunctionStats is a function in the answer of Functions.
+type FunctionStats struct {
+	Name string
+	// Jobs counts those that are not done: the ready ones of each priority,
+	// those with a worker, and those whose time has not come.
+	High, Normal, Low, Running, Delayed int
+	Workers                             int // Gearman's, asleep or not
+}
+
+// TaskStats is a job in the answer of ListJobs.
+type TaskStats struct {
+	ID         uint64
+	Unique     string
+	Retries    uint32
+	Background bool
+	Waiting    bool // somebody waits for it
+}
+
+// functions lists the functions: the tubes that Gearman has named, and those
+// that have jobs for its workers.
+func (s *Shard) functions() []FunctionStats {
+	var all []FunctionStats
+	for _, t := range s.tubes {
+		if t.function == nil && t.jobs == t.buried.n {
+			continue
+		}
+		f := FunctionStats{
+			Name: t.Name, High: t.urgent, Low: t.low, Normal: t.ready.len() - t.urgent - t.low,
+			Running: t.reserved, Delayed: t.delayed.len(),
+		}
+		if t.function != nil {
+			f.Workers = t.function.workers
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// limitFunction serves LimitFunction. A function that is not there has no limit.
+func (s *Shard) limitFunction(r *Request) {
+	if t := s.tubes[r.Name]; t != nil {
+		t.asFunction().limits = r.Admin.Limits
+	}
+}
+
+// dropFunction serves DropFunction: the function goes, with all jobs that were
+// submitted to it. (What beanstalkd's put has put there stays, in a tube that is
+// no function.) It is Busy while it has workers, or jobs are with some.
+func (s *Shard) dropFunction(r *Request) {
+	t := s.tubes[r.Name]
+	switch {
+	case t == nil || t.function == nil:
+		r.Status = NotFound
+	case t.function.workers > 0 || t.reserved > 0:
+		r.Status = Busy
+	case s.failed:
+		r.Status = Failed
+	default:
+		t.jobs++ // so that the tube stays until the end
+		for j := range s.all() {
+			if j.tube == t && j.tasked {
+				s.callOff(j)
+			}
+		}
+		t.jobs--
+		t.function = nil
+		s.drop(t)
+	}
+}
+
+// cancelJob serves CancelJob: the job goes, and who waits for it hears so. If a
+// worker has it, that may finish it, but it does not come again: it is one of the
+// foreground that nobody waits for.
+func (s *Shard) cancelJob(r *Request) {
+	switch j := s.job(r.ID); {
+	case j == nil || j.state == buried:
+		r.Status = NotFound
+	case j.state == reserved && !j.tasked:
+		r.Status = Busy
+	case s.failed && s.logs(j):
+		r.Status = Failed
+	case j.state == reserved:
+		s.logDelete(j)
+		j.foreground, j.task().Background = true, false
+		s.finish(j, Fail, nil)
+	default:
+		s.callOff(j)
+	}
+}
+
+// callOff ends a job that no worker has.
+func (s *Shard) callOff(j *job) {
+	s.remove(j)
+	s.finish(j, Fail, nil)
+	j.tube.deletes++
+	s.discard(j)
+}
+
+// listStep is how many jobs ListJobs looks at in one go, so that nobody has to
+// wait for long.
+const listStep = 4096
+
+// listJobs serves ListJobs.
+func (s *Shard) listJobs(r *Request) {
+	if r.Admin == nil {
+		r.Admin = new(Admin)
+	}
+	n := 0
+	for j := range s.cfg.Directory.allFrom(r.ID, s.cfg.Index) {
+		if n++; n > listStep {
+			r.ID = j.id
+			return
+		}
+		if j.state == buried {
+			continue
+		}
+		st := TaskStats{ID: j.id, Background: !j.foreground}
+		if task := j.task(); task != nil {
+			st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
+		} else {
+			st.Retries = j.timeouts + j.releases
+		}
+		r.Admin.Tasks = append(r.Admin.Tasks, st)
+	}
+	r.ID = 0
+}

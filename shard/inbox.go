@@ -1,0 +1,87 @@
+package shard
+
+import "sync/atomic"
+
+// EventKind says what an Event tells.
+type EventKind uint8
+
+// The kinds. All but Wake are what a worker says of a job, and what Report
+// takes.
+const (
+	Wake      EventKind = iota // there may be a job: the answer to a Doze, later
+	Data                       // a part of the result
+	Warning                    //
+	Progress                   // how far it is; the worker's own words
+	Complete                   // the job is done; with the rest of the result
+	Fail                       // the job has failed
+	Exception                  // the job has failed, and this is why
+)
+
+// Event is something that a client hears of without having asked for it just
+// now.
+type Event struct {
+	next *Event
+	Kind EventKind
+	ID   uint64 // of the job
+	Data []byte // immutable
+}
+
+// footprint is about how much memory the event takes, in bytes.
+func (e *Event) footprint() int64 { return 80 + int64(len(e.Data)) }
+
+// Peer is the other side of an Inbox: the connection of the client. Both
+// methods may be called by any goroutine, and do not block.
+type Peer interface {
+	// Poke says that the inbox is not empty any more.
+	Poke()
+	// Kill ends the client: it has not read what was sent to it for too long.
+	Kill()
+}
+
+// Inbox is where a client gets events. Shards put them in, from any goroutine;
+// the client takes them out. Like a Mailbox it is a stack that is taken whole
+// and turned around.
+type Inbox struct {
+	top  atomic.Pointer[Event]
+	held atomic.Int64 // bytes in it; shards add, the client subtracts
+	most int64        // it holds at most so many bytes, or one event
+	peer Peer
+}
+
+// NewInbox returns an empty inbox of a client whose peer is killed when more
+// than most bytes are waiting for it.
+func NewInbox(peer Peer, most int64) *Inbox { return &Inbox{peer: peer, most: most} }
+
+// put puts e in. Any goroutine may call it.
+func (b *Inbox) put(e *Event) {
+	if n := e.footprint(); b.held.Add(n) > max(b.most, n) {
+		b.peer.Kill()
+		return
+	}
+	for {
+		top := b.top.Load()
+		e.next = top
+		if b.top.CompareAndSwap(top, e) {
+			if top == nil {
+				b.peer.Poke()
+			}
+			return
+		}
+	}
+}
+
+// Take takes out all events and calls f for each, in the order in which they
+// came. Only the client calls it.
+func (b *Inbox) Take(f func(*Event)) {
+	if b.top.Load() == nil {
+		return
+	}
+	var first *Event
+	for e := b.top.Swap(nil); e != nil; {
+		e.next, first, e = first, e, e.next
+	}
+	for e := first; e != nil; e = e.next {
+		b.held.Add(-e.footprint())
+		f(e)
+	}
+}

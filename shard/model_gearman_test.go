@@ -1,0 +1,384 @@
+package shard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Gearman's part of the model: who waits for which job, who sleeps, what each is
+// told.
+
+// taskModel is a job's task in the model.
+type taskModel struct {
+	tasked, foreground, fails bool
+	unique, key               string // key has what is coalesced with it; "" for nothing
+	waiting                   []int  // clients, in the order in which they began to
+	done, total, retries      uint32
+}
+
+// keyOf returns what a job of that unique and body is coalesced by.
+func modelKey(unique, body string) string {
+	switch {
+	case unique == "":
+		return ""
+	case unique != "-":
+		return "unique " + unique
+	case body == "\r\n":
+		return ""
+	}
+	return "workload " + body
+}
+
+func (m *model) byID(id uint64) *modelJob {
+	for i := range m.jobs {
+		if m.jobs[i].id == id {
+			return &m.jobs[i]
+		}
+	}
+	return nil
+}
+
+// keyed returns the job of a tube with that key.
+func (m *model) keyed(tube, key string) *modelJob {
+	for i := range m.jobs {
+		if j := &m.jobs[i]; key != "" && j.tube == tube && j.key == key {
+			return j
+		}
+	}
+	return nil
+}
+
+// function returns the tube of that name, which is a function from now on.
+func (m *model) function(name string, shard int) *modelTube {
+	if m.tube(name) == nil {
+		m.tubes = append(m.tubes, modelTube{name: name, shard: shard, alwaysThere: name == DefaultTube})
+	}
+	t := m.tube(name)
+	t.function = true
+	return t
+}
+
+// event tells a client something.
+func (m *model) event(c int, kind EventKind, id uint64, data string) {
+	m.clients[c].events = append(m.clients[c].events, eventName(kind, id, data))
+}
+
+func eventName(kind EventKind, id uint64, data string) string {
+	return fmt.Sprintf("%d of %d %q", kind, id, data)
+}
+
+func (m *model) tell(j *modelJob, kind EventKind, data string) {
+	for _, c := range j.waiting {
+		m.event(c, kind, j.id, data)
+	}
+}
+
+func (m *model) finish(j *modelJob, kind EventKind, data string) {
+	m.tell(j, kind, data)
+	j.waiting, j.key = nil, ""
+}
+
+// discard forgets a job. Pointers to others are of no use after.
+func (m *model) discard(j *modelJob) {
+	id, tube := j.id, j.tube
+	m.jobs = slices.DeleteFunc(m.jobs, func(o modelJob) bool { return o.id == id })
+	m.dropTube(tube)
+}
+
+func (m *model) abandoned(j *modelJob) bool { return j.foreground && len(j.waiting) == 0 }
+
+// comesAgain is for a job that was given back; as discard if it does not.
+func (m *model) comesAgain(j *modelJob) bool {
+	if j.fails = false; !j.tasked {
+		return true
+	}
+	if m.abandoned(j) {
+		m.discard(j)
+		return false
+	}
+	j.retries++
+	j.done, j.total = 0, 0
+	return true
+}
+
+// fail is for a job that has failed; as discard if it was submitted.
+func (m *model) fail(j *modelJob, kind EventKind, data string) {
+	if j.fails = false; j.tasked {
+		m.finish(j, kind, data)
+		m.discard(j)
+		return
+	}
+	m.bury(j)
+}
+
+func (m *model) bury(j *modelJob) {
+	m.stamp++
+	j.state, j.since = buried, m.stamp
+	j.buries++
+}
+
+// unbury follows what has made a job other than buried that was.
+func (m *model) unbury(j *modelJob) {
+	if j.tasked && j.key == "" {
+		if key := modelKey(j.unique, j.body); m.keyed(j.tube, key) == nil {
+			j.key = key
+		}
+	}
+}
+
+// wake tells those who sleep that there is a job in t.
+func (m *model) wake(t *modelTube) {
+	for c := range m.clients {
+		side := &m.clients[c].sides[t.shard]
+		if side.dozing && slices.Contains(m.clients[c].watches, t.name) {
+			side.dozing = false
+			m.event(c, Wake, 0, "")
+		}
+	}
+}
+
+// callOff ends a job that no worker has.
+func (m *model) callOff(j *modelJob) {
+	m.tube(j.tube).deletes++
+	m.finish(j, Fail, "")
+	m.discard(j)
+}
+
+// deafen is for a client that leaves a shard.
+func (m *model) deafen(c, shard int) {
+	var waits []uint64
+	for i := range m.jobs {
+		if j := &m.jobs[i]; m.shardOf(j) == shard && slices.Contains(j.waiting, c) {
+			waits = append(waits, j.id)
+		}
+	}
+	for _, id := range waits {
+		j := m.byID(id)
+		j.waiting = slices.DeleteFunc(slices.Clone(j.waiting), func(o int) bool { return o == c })
+		if m.abandoned(j) && j.state != reserved {
+			m.discard(j)
+		}
+	}
+}
+
+// serveGearman is serve for Gearman's requests.
+func (m *model) serveGearman(c, shard int, r *Request) {
+	client := &m.clients[c]
+	switch r.Op {
+	case Submit:
+		m.submit(c, shard, r)
+	case Report:
+		m.report(c, shard, r)
+	case Inquire:
+		if j := m.job(r.ID, shard); j == nil || j.state == buried {
+			r.Status = NotFound
+		} else {
+			r.N, r.Pri, r.Delay = m.running(j), j.done, j.total
+		}
+	case InquireUnique:
+		r.Status = NotFound
+		for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
+			return m.shardOf(j) == shard && j.key == "unique "+r.Name
+		}) {
+			r.Status, r.ID, r.N, r.Pri, r.Delay = OK, j.id, m.running(j), j.done, j.total
+			break
+		}
+	case CanDo:
+		m.function(r.Name, shard)
+		if !slices.Contains(client.watches, r.Name) {
+			client.watches = append(client.watches, r.Name)
+		}
+		client.timeouts[r.Name] = r.TTR
+		switch {
+		case r.N == 0:
+		case m.best(c, shard) != nil:
+			m.event(c, Wake, 0, "")
+		default:
+			client.sides[shard].dozing = true
+		}
+	case Doze:
+		if m.best(c, shard) == nil {
+			r.Status = NotFound
+			client.sides[shard].dozing = true
+		}
+	case CreateFunction:
+		m.function(r.Name, shard)
+	case LimitFunction:
+		if t := m.tube(r.Name); t != nil && t.shard == shard {
+			t.function, t.limits = true, r.Admin.Limits
+		}
+	case DropFunction:
+		t := m.tube(r.Name)
+		switch {
+		case t == nil || !t.function:
+			r.Status = NotFound
+		case m.workers(t.name) > 0 || len(m.in(t.name, reserved)) > 0:
+			r.Status = Busy
+		default:
+			for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
+				return j.tasked && j.tube == r.Name
+			}) {
+				m.callOffLater = append(m.callOffLater, j.id)
+			}
+			for _, id := range m.callOffLater {
+				m.callOff(m.byID(id))
+			}
+			m.callOffLater = nil
+			t := m.tube(r.Name)
+			t.function, t.limits = false, [3]uint32{}
+			m.dropTube(r.Name)
+		}
+	case CancelJob:
+		switch j := m.job(r.ID, shard); {
+		case j == nil || j.state == buried:
+			r.Status = NotFound
+		case j.state == reserved && !j.tasked:
+			r.Status = Busy
+		case j.state == reserved:
+			j.foreground = true
+			m.finish(j, Fail, "")
+		default:
+			m.callOff(j)
+		}
+	case Functions:
+		r.Admin = &Admin{Functions: m.functions(shard)}
+	case ListJobs:
+		r.Admin, r.ID = new(Admin), 0
+		for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
+			return m.shardOf(j) == shard && j.state != buried
+		}) {
+			st := TaskStats{ID: j.id, Background: !j.foreground, Retries: j.timeouts + j.releases}
+			if j.tasked {
+				st.Unique, st.Retries, st.Waiting = j.unique, j.retries, len(j.waiting) > 0
+			}
+			r.Admin.Tasks = append(r.Admin.Tasks, st)
+		}
+	}
+}
+
+func (m *model) running(j *modelJob) uint64 {
+	n := 2 * uint64(len(j.waiting))
+	if j.state == reserved {
+		n++
+	}
+	return n
+}
+
+// workers counts Gearman's clients that watch a tube.
+func (m *model) workers(tube string) (n int) {
+	for _, c := range m.clients {
+		if c.timeouts != nil && slices.Contains(c.watches, tube) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) functions(shard int) (all []FunctionStats) {
+	for i := range m.tubes {
+		t := &m.tubes[i]
+		f := FunctionStats{Name: t.name, Running: len(m.in(t.name, reserved)), Delayed: len(m.in(t.name, delayed)), Workers: m.workers(t.name)}
+		for _, j := range m.in(t.name, ready) {
+			switch {
+			case j.pri < 1024:
+				f.High++
+			case j.pri == 1<<32-1:
+				f.Low++
+			default:
+				f.Normal++
+			}
+		}
+		if t.shard == shard && (t.function || f.High+f.Low+f.Normal+f.Running+f.Delayed > 0) {
+			all = append(all, f)
+		}
+	}
+	slices.SortFunc(all, func(a, b FunctionStats) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (m *model) submit(c, shard int, r *Request) {
+	key := modelKey(r.Task.Unique, string(r.Body))
+	over := func(n int64) bool { return m.max != 0 && m.memory(-1)+n > m.max }
+	if j := m.keyed(r.Name, key); j != nil {
+		switch {
+		case r.Task.Background:
+			j.foreground = false
+		case over(listenerFootprint):
+			r.Status = OutOfMemory
+			return
+		default:
+			j.waiting = append(slices.Clone(j.waiting), c)
+		}
+		r.ID = j.id
+		return
+	}
+	task := Task{Unique: r.Task.Unique, Reducer: r.Task.Reducer}
+	size, listener := footprint(r.Body)+task.footprint(), listenerFootprint
+	if r.Task.Background {
+		listener = 0
+	}
+	limit, n := 0, 0
+	if t := m.tube(r.Name); t != nil {
+		limit = int(t.limits[map[uint32]int{PriHigh: 0, PriNormal: 1, PriLow: 2}[r.Pri]])
+		n = len(m.pick(byReady, func(j *modelJob) bool { return j.tube == r.Name && j.state != buried }))
+	}
+	switch {
+	case limit > 0 && n >= limit:
+		r.Status = QueueFull
+		return
+	case over(size + listener):
+		r.Status = OutOfMemory
+		return
+	case m.draining:
+		r.Status = Draining
+		return
+	}
+	t := m.function(r.Name, shard)
+	m.lastID++
+	t.total++
+	m.shards[shard].total++
+	r.ID = m.lastID
+	j := modelJob{
+		id: r.ID, tube: r.Name, body: string(r.Body), size: size, pri: r.Pri, ttr: TaskTTR, created: m.now,
+		taskModel: taskModel{tasked: true, unique: task.Unique, key: key, foreground: !r.Task.Background},
+	}
+	if !r.Task.Background {
+		j.waiting = []int{c}
+	}
+	at := int64(r.N)*second - m.wall
+	later := r.N != 0 && at > m.now
+	if later {
+		m.stamp++
+		j.state, j.at, j.set, j.delay = delayed, at, m.stamp, uint32((at-m.now+second-1)/second)
+	}
+	if m.jobs = append(m.jobs, j); !later {
+		m.makeReady(&m.jobs[len(m.jobs)-1])
+	}
+}
+
+func (m *model) report(c, shard int, r *Request) {
+	j := m.job(r.ID, shard)
+	if j == nil || j.state != reserved || j.holder != c {
+		r.Status = NotFound
+		return
+	}
+	switch kind := EventKind(r.N); kind {
+	case Data, Warning, Progress:
+		if j.tasked {
+			if kind == Progress {
+				j.done, j.total = r.Pri, r.Delay
+			}
+			m.tell(j, kind, string(r.Body))
+		} else if !j.fails {
+			m.deadline(j, j.ttr)
+		}
+	case Complete:
+		m.tube(j.tube).deletes++
+		m.finish(j, Complete, string(r.Body))
+		m.discard(j)
+	default:
+		m.fail(j, kind, string(r.Body))
+	}
+}
