@@ -57,6 +57,7 @@ type crashTest struct {
 	dir     string // "" for a server without a binlog
 	server  *server
 	args    []string   // of the server
+	more    []string   // arguments of every server
 	segment int        // -s of the server
 	shards  int        // --shards of the server
 	servers [2]*server // the last two, for their logs
@@ -170,6 +171,7 @@ func (t *crashTest) draw() {
 	t.args = []string{"-l", "127.0.0.1", "-p", "0", "--shards", strconv.Itoa(t.shards)}
 	sync := [][]string{{"-f", "0"}, {"-f", "50"}, {"-F"}}[t.random.IntN(3)]
 	packed := []string{"none", "s2", "zstd"}[t.random.IntN(3)]
+	t.args = append(t.args, t.more...)
 	if t.dir != "" {
 		t.args = append(t.args, "-b", t.dir, "-s", strconv.Itoa(t.segment), "--binlog-compression", packed)
 		t.args = append(t.args, sync...)

@@ -23,6 +23,7 @@ type options struct {
 	listen     string
 	port       int
 	listenSet  bool // -l or -p was given
+	gearman    string
 	user       string
 	maxJobSize size
 	verbosity  int
@@ -58,12 +59,12 @@ func parseFlags(args []string) (*options, error) {
 	switch {
 	case o.help, o.version:
 		return o, nil
+	case fs.Arg(0) == "binlog":
+		return nil, usageError{errors.New("binlog dump takes no flags and must come first: sheafd binlog dump DIR")}
 	case fs.NArg() > 0:
 		return nil, usageError{fmt.Errorf("unknown argument: %s", fs.Arg(0))}
-	case o.idleTimeout < 0:
-		return nil, usageError{fmt.Errorf("invalid idle timeout %v: must not be negative", o.idleTimeout)}
-	case o.shutdownTimeout < 0:
-		return nil, usageError{fmt.Errorf("invalid shutdown timeout %v: must not be negative", o.shutdownTimeout)}
+	case o.listen == "unix:":
+		return nil, usageError{errors.New(`invalid listen address "unix:": the path is missing; give one, such as unix:/run/sheafd.sock`)}
 	case o.logFormat != "text" && o.logFormat != "json":
 		return nil, usageError{fmt.Errorf("invalid log format %q: must be text or json", o.logFormat)}
 	}
@@ -75,7 +76,7 @@ func parseFlags(args []string) (*options, error) {
 	}
 	for _, name := range []string{"compact", "no-compact"} {
 		if fs.Changed(name) {
-			o.warnings = append(o.warnings, fmt.Sprintf("-%s has no effect: there is nothing to choose any more", fs.Lookup(name).Shorthand))
+			o.warnings = append(o.warnings, fmt.Sprintf("-%s has no effect: sheafd always compacts its binlog by itself", fs.Lookup(name).Shorthand))
 		}
 	}
 	if o.maxJobSize > beanstalk.LargestMaxJobSize {
@@ -92,19 +93,21 @@ func (o *options) flagSet() *pflag.FlagSet {
 	o.port = 11300
 	o.shards = min(runtime.GOMAXPROCS(0), router.MaxShards)
 	o.fsync, o.segmentSize = 50, binlog.DefaultSegmentSize // beanstalkd's
+	o.shutdownTimeout = 5 * time.Second
 
 	fs := pflag.NewFlagSet("sheafd", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
 	fs.SortFlags = false
 	fs.StringVarP(&o.listen, "listen", "l", "0.0.0.0", "listen on `ADDR`: an IP address, a host name, or unix:PATH")
 	fs.VarP(number{&o.port, 0, math.MaxUint16}, "port", "p", "listen on `PORT`; 0 takes any free one")
-	fs.StringVarP(&o.user, "user", "u", "", "become `USER` and its groups once the sockets are bound")
+	fs.StringVar(&o.gearman, "gearman", "", "speak Gearman on `ADDR`, such as 0.0.0.0:4730 or unix:PATH (default not at all)")
+	fs.StringVarP(&o.user, "user", "u", "", "become `USER` and its groups once the sockets are bound; it must be able to write to -b")
 	fs.VarP(&o.maxJobSize, "max-job-size", "z", "refuse jobs larger than `SIZE`; at most 1073741824")
 	fs.Var(number{&o.shards, 1, router.MaxShards}, "shards", "spread tubes over `N` shards, 1 to 1024")
 	fs.Var(number{&o.maxConnections, 0, math.MaxInt}, "max-connections", "serve at most `N` connections at once (default no limit)")
 	fs.Var(&o.maxMemory, "max-memory", "answer OUT_OF_MEMORY to puts when all jobs together take `SIZE` (default no limit)")
-	fs.DurationVar(&o.idleTimeout, "idle-timeout", 0, "close connections that say nothing for `DURATION`, such as 90s or 10m (default never)")
-	fs.DurationVar(&o.shutdownTimeout, "shutdown-timeout", 5*time.Second, "on SIGTERM, let commands in flight finish for `DURATION`")
+	fs.Var((*duration)(&o.idleTimeout), "idle-timeout", "close connections that say nothing for `DURATION`, such as 90s or 10m (default never)")
+	fs.Var((*duration)(&o.shutdownTimeout), "shutdown-timeout", "on SIGTERM, let commands in flight finish for `DURATION`")
 	fs.CountVarP(&o.verbosity, "verbose", "V", "log more; twice for more still")
 	fs.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
 	fs.StringVarP(&o.binlog, "binlog", "b", "", "keep jobs in `DIR`, through crashes and restarts (default in memory only)")
@@ -125,7 +128,8 @@ func usage() string {
 	return "Usage: sheafd [OPTIONS]\n       sheafd binlog dump DIR\n\nA work queue that speaks beanstalkd's protocol, on every core.\n\nOptions:\n" +
 		new(options).flagSet().FlagUsages() +
 		"\nSizes are in bytes, or with a suffix: 512K, 64M, 2G (powers of 1024).\n" +
-		"Signals: SIGUSR1 drains (puts are refused); SIGTERM and SIGINT shut down.\n"
+		"Signals: SIGUSR1 drains (puts are refused); SIGTERM and SIGINT shut down, a second one exits at once\n" +
+		"if it comes a second or more after the first.\n"
 }
 
 // binlogConfig returns nil if there is to be no binlog.
@@ -176,6 +180,37 @@ func (n number) Set(text string) error {
 		return fmt.Errorf("must be a number, %d or more", n.least)
 	}
 	return fmt.Errorf("must be a number from %d to %d", n.least, n.most)
+}
+
+// duration is a time that something may take, on the command line.
+type duration time.Duration
+
+// String is pflag.Value's. Nothing is 0, which is no default worth telling.
+func (d *duration) String() string {
+	if *d == 0 {
+		return "0"
+	}
+	return time.Duration(*d).String()
+}
+
+// Type is pflag.Value's.
+func (d *duration) Type() string { return "duration" }
+
+// Set is pflag.Value's. A number alone, as other servers take it for seconds, is
+// not guessed at.
+func (d *duration) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	switch {
+	case err == nil && v < 0:
+		return errors.New("must not be negative")
+	case err == nil:
+		*d = duration(v)
+		return nil
+	}
+	if _, err := time.ParseDuration(text + "s"); err == nil {
+		return fmt.Errorf("missing unit: write %ss for seconds", text)
+	}
+	return errors.New("must be a number and a unit, such as 5s or 10m")
 }
 
 // size is a number of bytes on the command line.

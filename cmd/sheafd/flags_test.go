@@ -38,8 +38,12 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{"--shards two", "from 1 to 1024"},
 		{"--max-connections -1", "--max-connections"},
 		{"--max-memory lots", "--max-memory"},
-		{"--idle-timeout 90", "missing unit"},
+		{"-p 1 binlog dump /x", "binlog dump takes no flags and must come first"},
+		{"-l unix:", "the path is missing"},
+		{"--idle-timeout 90", `"90" for "--idle-timeout" flag: missing unit: write 90s for seconds`},
+		{"--idle-timeout soon", "a number and a unit, such as 5s"},
 		{"--idle-timeout -1s", "negative"},
+		{"--shutdown-timeout 5", `"5" for "--shutdown-timeout" flag: missing unit: write 5s for seconds`},
 		{"--shutdown-timeout -1s", "negative"},
 		{"--log-format xml", "text or json"},
 		{"-f abc", `"-f, --fsync"`},
@@ -156,6 +160,19 @@ func TestCompactionFlagsAreAcceptedWithAWarning(t *testing.T) {
 	s := start(t, "-cn")
 	s.waitLog(`msg="-c has no effect`)
 	s.waitLog(`msg="-n has no effect`)
+}
+
+// An address is a string in the log, also as JSON.
+func TestAddressesInTheLog(t *testing.T) {
+	for format, key := range map[string]string{"text": "remote=", "json": `"remote":"`} {
+		s := start(t, "-V", "--log-format", format)
+		c := s.dial()
+		c.says("use a\n", "USING a\n")
+		local := c.LocalAddr().String()
+		c.Conn.(*net.TCPConn).SetLinger(0) // a reset is a reason to tell
+		c.Close()
+		s.waitLog(key + local)
+	}
 }
 
 func TestShards(t *testing.T) {

@@ -11,11 +11,10 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/sheafq/sheaf/netio"
-	"github.com/sheafq/sheaf/netio/beanstalk"
 	"github.com/sheafq/sheaf/router"
 )
 
@@ -98,78 +97,77 @@ func run(o *options) error {
 	}
 	if user != nil {
 		if err := user.become(); err != nil {
-			for _, l := range listeners {
-				l.Close() // removes the file of a unix socket
-			}
+			listeners.close()
 			return err
 		}
 	}
 	stopEarly := exitOnSignal(log, listeners)
 	engine, err := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory), Binlog: o.binlogConfig(log)})
 	if err != nil {
-		for _, l := range listeners {
-			l.Close()
-		}
+		listeners.close()
 		return err
 	}
 	stopEarly()
-	protocol := beanstalk.New(beanstalk.Config{Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString()})
-	srv, err := netio.NewServer(netio.Config{
-		NewSession:     protocol.NewSession,
-		MaxConnections: o.maxConnections,
-		IdleTimeout:    o.idleTimeout,
-		Logger:         log,
-	})
+	ask := make(chan bool, 1)
+	services, err := newServices(o, engine, log, listeners, ask)
 	if err != nil {
-		return fmt.Errorf("starting the server: %w", err)
+		return err
 	}
-	failed := make(chan error, len(listeners))
-	for _, l := range listeners {
-		log.Info("listening", "addr", l.Addr().String(), "net", l.Addr().Network())
-		go func() { failed <- serve(srv, l) }()
+	failed := make(chan error, listeners.count())
+	for _, s := range services {
+		s.start(log, failed)
 	}
 	log.Info("started", "version", versionString(), "shards", o.shards, "procs", runtime.GOMAXPROCS(0),
 		"max-job-size", int64(o.maxJobSize), "open-files", files, "pid", os.Getpid())
 	notify(log, daemon.SdNotifyReady)
 
+	var idle <-chan struct{} // in a graceful shutdown, until there is nothing at work
 	for {
+		why := ""
 		select {
 		case err := <-failed:
+			if idle != nil && errors.Is(err, net.ErrClosed) {
+				continue
+			}
 			return err
+		case graceful := <-ask:
+			if graceful {
+				log.Info("shutting down when all jobs that are with workers are done")
+				listeners.close()
+				idle = whenIdle(engine)
+				continue
+			}
+			why = "shutdown"
+		case <-idle:
+			why = "shutdown graceful"
 		case sig := <-signals:
 			if sig == syscall.SIGUSR1 {
 				engine.Drain()
 				log.Info("draining: puts are refused from now on")
 				continue
 			}
-			log.Info("shutting down", "signal", sig.String(), "connections", srv.Connections(), "timeout", o.shutdownTimeout)
-			notify(log, daemon.SdNotifyStopping)
-			go func() {
-				for sig := range signals {
-					if sig != syscall.SIGUSR1 {
-						log.Warn("exiting at once: second signal", "signal", sig.String())
-						os.Exit(1)
-					}
-				}
-			}()
-			engine.EndWaits()
-			ctx, cancel := context.WithTimeout(context.Background(), o.shutdownTimeout)
-			defer cancel()
-			if err := srv.Shutdown(ctx); err != nil {
-				log.Warn("connections were cut off in the middle of a command", "timeout", o.shutdownTimeout)
-			} else if err := engine.Close(); err != nil {
-				return err
-			}
-			log.Info("stopped")
-			return nil
+			why = sig.String()
 		}
+		log.Info("shutting down", "signal", why, "connections", connections(services), "timeout", o.shutdownTimeout)
+		go exitOnSecondSignal(log, signals, time.Now())
+		notify(log, daemon.SdNotifyStopping)
+		engine.EndWaits()
+		ctx, cancel := context.WithTimeout(context.Background(), o.shutdownTimeout)
+		defer cancel()
+		if err := shutdown(ctx, services); err != nil {
+			log.Warn("connections were cut off in the middle of a command", "timeout", o.shutdownTimeout)
+		} else if err := engine.Close(); err != nil {
+			return err
+		}
+		log.Info("stopped")
+		return nil
 	}
 }
 
 // exitOnSignal has SIGTERM and SIGINT end the process at once, until the answer
 // is called: for as long as the binlog is read, when there is nobody to be
 // served and nothing to be lost.
-func exitOnSignal(log *slog.Logger, listeners []net.Listener) (stop func()) {
+func exitOnSignal(log *slog.Logger, listeners sockets) (stop func()) {
 	c := make(chan os.Signal, 1)
 	done := make(chan struct{})
 	signal.Notify(c, syscall.SIGTERM, syscall.SIGINT)
@@ -177,9 +175,7 @@ func exitOnSignal(log *slog.Logger, listeners []net.Listener) (stop func()) {
 		select {
 		case <-done:
 		case sig := <-c:
-			for _, l := range listeners {
-				l.Close()
-			}
+			listeners.close()
 			log.Info("stopped before the binlog was read", "signal", sig.String())
 			os.Exit(0)
 		}
@@ -190,20 +186,41 @@ func exitOnSignal(log *slog.Logger, listeners []net.Listener) (stop func()) {
 	}
 }
 
-// serve accepts from l until the server is shut down.
-func serve(srv *netio.Server, l net.Listener) error {
-	if err := srv.Serve(l); !errors.Is(err, netio.ErrServerClosed) {
-		return fmt.Errorf("accepting connections on %s: %w", l.Addr(), err)
+// secondSignalAfter is how long after the first signal another one is a second
+// thought. GNU timeout and some supervisors signal the process and then its
+// group, so that one order to stop comes twice within milliseconds.
+const secondSignalAfter = time.Second
+
+// exitOnSecondSignal ends the process, in the middle of a shutdown that began
+// with a signal at first, when somebody does not want to wait for it.
+func exitOnSecondSignal(log *slog.Logger, signals <-chan os.Signal, first time.Time) {
+	for sig := range signals {
+		switch {
+		case sig == syscall.SIGUSR1:
+		case time.Since(first) < secondSignalAfter:
+			log.Info("shutting down already: a signal so soon after the first is taken for the same", "signal", sig.String())
+		default:
+			log.Warn("exiting at once: second signal", "signal", sig.String())
+			os.Exit(1)
+		}
 	}
-	return nil
 }
 
 func newLogger(o *options) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: o.level(), AddSource: o.verbosity > 1}
+	opts := &slog.HandlerOptions{Level: o.level(), AddSource: o.verbosity > 1, ReplaceAttr: addrAsText}
 	if o.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}
+
+// addrAsText has an address be logged as text, ip:port. As JSON it would be an
+// object with the fields of Go's type.
+func addrAsText(_ []string, a slog.Attr) slog.Attr {
+	if addr, is := a.Value.Any().(net.Addr); is {
+		a.Value = slog.StringValue(addr.String())
+	}
+	return a
 }
 
 // notify tells systemd, if it is there and wants to know.

@@ -33,8 +33,8 @@ func defaults(edit func(*options)) *options {
 
 func TestParseFlags(t *testing.T) {
 	const (
-		noCompact = "-c has no effect: there is nothing to choose any more"
-		noChoice  = "-n has no effect: there is nothing to choose any more"
+		noCompact = "-c has no effect: sheafd always compacts its binlog by itself"
+		noChoice  = "-n has no effect: sheafd always compacts its binlog by itself"
 		clamped   = "the maximum job size was set to 1073741824, the largest that there is"
 	)
 	for _, tc := range []struct {
@@ -93,7 +93,7 @@ func TestHelpComesBeforeMistakes(t *testing.T) {
 }
 
 func TestParseFlagsRefuses(t *testing.T) {
-	for _, args := range []string{"-b", "-f x", "-s x", "-f", "-p", "-p -p", "-V=x", "-F=maybe", "--binlog=", "--binlog-compression lz4", "--por 1", "-", "-- -p"} {
+	for _, args := range []string{"-b", "-f x", "-s x", "-f", "-p", "-p -p", "-V=x", "-F=maybe", "--binlog=", "--binlog-compression lz4", "--por 1", "-", "-- -p", "-l unix:", "-V binlog", "--idle-timeout 5"} {
 		if _, err := parseFlags(strings.Fields(args)); !errors.As(err, new(usageError)) {
 			t.Errorf("%s: %v, which is no usageError", args, err)
 		}

@@ -125,12 +125,30 @@ func TestSecondSignalExitsAtOnce(t *testing.T) {
 			c.isRead()
 			s.signal(syscall.SIGTERM)
 			s.waitLog("shutting down")
+			time.Sleep(time.Second)   // as the first was a second ago
 			s.signal(syscall.SIGUSR1) // does not count
 			s.signal(second)
 			s.exits(1)
 			s.waitLog(`msg="exiting at once: second signal" signal=` + second.String())
 		})
 	}
+}
+
+// GNU timeout signals its child, and then the group that the child is in.
+func TestSignalThatComesTwice(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--shutdown-timeout", "1h")
+	c := s.dial()
+	c.says("use a\n", "USING a\n")
+	c.send("put 0 0 60 5\nhe")
+	c.isRead()
+	s.signal(syscall.SIGTERM)
+	s.waitLog("shutting down") // else the two may be one
+	s.signal(syscall.SIGTERM)
+	s.waitLog("taken for the same")
+	c.send("llo\n")
+	c.gets("INSERTED 1\n")
+	s.exits(0)
 }
 
 func TestBrokenPipesAreIgnored(t *testing.T) {

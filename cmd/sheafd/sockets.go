@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -13,9 +16,57 @@ import (
 	"github.com/sheafq/sheaf/netio"
 )
 
+// sockets are those to serve, by protocol.
+type sockets struct{ beanstalk, gearman []net.Listener }
+
+func (s sockets) count() int { return len(s.beanstalk) + len(s.gearman) }
+
+// close closes them all; that removes the files of unix sockets.
+func (s sockets) close() {
+	for _, l := range slices.Concat(s.beanstalk, s.gearman) {
+		l.Close()
+	}
+}
+
+// gearmanPort is Gearman's own.
+const gearmanPort = 4730
+
 // listen returns the sockets to serve: those that systemd hands over, else the
-// one of -l and -p.
-func listen(o *options, log *slog.Logger) ([]net.Listener, error) {
+// one of -l and -p; and the one of --gearman, if that was given.
+func listen(o *options, log *slog.Logger) (s sockets, err error) {
+	if s.beanstalk, err = listenBeanstalk(o, log); err != nil || o.gearman == "" {
+		return s, err
+	}
+	addr, port, err := splitAddr(o.gearman, gearmanPort)
+	if err == nil {
+		var l net.Listener
+		if l, err = netio.Listen(addr, port); err == nil {
+			s.gearman = []net.Listener{l}
+			return s, nil
+		}
+	}
+	s.close()
+	return s, explainListen(socketFlags{addr, port, "--gearman", "--gearman"}, err)
+}
+
+// splitAddr takes apart an address as --gearman has it: unix:PATH, HOST:PORT or
+// HOST, with a default for the port.
+func splitAddr(addr string, port int) (string, int, error) {
+	if strings.HasPrefix(addr, "unix:") {
+		return addr, 0, nil
+	}
+	host, digits, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr, port, nil // no port; what is wrong shows when it is listened on
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	if err != nil {
+		return addr, port, fmt.Errorf("invalid port %q", digits)
+	}
+	return cmp.Or(host, "0.0.0.0"), int(n), nil
+}
+
+func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 	handed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("taking over sockets from systemd: %w", err)
@@ -35,31 +86,39 @@ func listen(o *options, log *slog.Logger) ([]net.Listener, error) {
 	}
 	l, err := netio.Listen(o.listen, o.port)
 	if err != nil {
-		return nil, explainListen(o, err)
+		return nil, explainListen(socketFlags{o.listen, o.port, "-l", "-p or -l"}, err)
 	}
 	return []net.Listener{l}, nil
 }
 
+// socketFlags is where a socket was to be, and which flags say so: its address,
+// and its address or port.
+type socketFlags struct {
+	addr      string
+	port      int
+	flag, any string
+}
+
 // explainListen says what to do about an error in listening.
-func explainListen(o *options, err error) error {
-	where, hint := fmt.Sprintf("port %d of %s", o.port, o.listen), "check -l and -p"
-	if strings.HasPrefix(o.listen, "unix:") {
-		where, hint = o.listen, "give -l another path"
+func explainListen(f socketFlags, err error) error {
+	where, hint := fmt.Sprintf("port %d of %s", f.port, f.addr), "check "+f.any
+	if strings.HasPrefix(f.addr, "unix:") {
+		where, hint = f.addr, "give "+f.flag+" another path"
 	}
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		hint = "stop the server that is there, or choose another with -p or -l"
+		hint = "stop the server that is there, or choose another with " + f.any
 	case errors.Is(err, unix.EACCES):
-		hint = "start as root (and drop to another user with -u), or choose another with -p or -l"
+		hint = "start as root (and drop to another user with -u), or choose another with " + f.any
 	case errors.Is(err, unix.ENOENT):
-		hint = "create the directory, or give -l another path"
+		hint = "create the directory, or give " + f.flag + " another path"
 	case errors.Is(err, unix.EINVAL):
-		hint = "give -l a path of at most 107 bytes"
+		hint = "give " + f.flag + " a path of at most 107 bytes"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		hint = "give -l an address of this machine"
+		hint = "give " + f.flag + " an address of this machine"
 	case errors.As(err, &dns):
-		hint = "give -l an address or a name that resolves"
+		hint = "give " + f.flag + " an address or a name that resolves"
 	}
 	return fmt.Errorf("listening on %s: %w; %s", where, err, hint)
 }

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/sheafq/sheaf/netio"
+	"github.com/sheafq/sheaf/netio/beanstalk"
+	"github.com/sheafq/sheaf/netio/gearman"
+	"github.com/sheafq/sheaf/router"
+)
+
+// service is a protocol on its sockets.
+type service struct {
+	protocol  string
+	server    *netio.Server
+	listeners []net.Listener
+}
+
+// newServices makes a service of each protocol that has sockets. Gearman's order
+// to shut down is sent to ask: true for an end when all jobs at work are done.
+func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, ask chan<- bool) ([]*service, error) {
+	config := netio.Config{MaxConnections: o.maxConnections, IdleTimeout: o.idleTimeout, Logger: log}
+	config.NewSession = beanstalk.New(beanstalk.Config{
+		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(),
+	}).NewSession
+	all := []*service{{protocol: "beanstalk", listeners: s.beanstalk}}
+	var err error
+	if all[0].server, err = netio.NewServer(config); err != nil {
+		return nil, fmt.Errorf("starting the server: %w", err)
+	}
+	if len(s.gearman) == 0 {
+		return all, nil
+	}
+	config.NewSession = gearman.New(gearman.Config{
+		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(), Location: time.Local,
+		Shutdown: func(graceful bool) {
+			select {
+			case ask <- graceful:
+			default: // asked already
+			}
+		},
+	}).NewSession
+	srv, err := netio.NewServer(config)
+	if err != nil {
+		return nil, fmt.Errorf("starting the server: %w", err)
+	}
+	return append(all, &service{protocol: "gearman", server: srv, listeners: s.gearman}), nil
+}
+
+// start accepts connections until the server is shut down. What goes wrong is
+// sent to failed, which has room for one error a listener.
+func (s *service) start(log *slog.Logger, failed chan<- error) {
+	for _, l := range s.listeners {
+		log.Info("listening", "addr", l.Addr().String(), "net", l.Addr().Network(), "protocol", s.protocol)
+		go func() {
+			if err := s.server.Serve(l); !errors.Is(err, netio.ErrServerClosed) {
+				failed <- fmt.Errorf("accepting connections on %s: %w", l.Addr(), err)
+			}
+		}()
+	}
+}
+
+// shutdown ends all services at once, and returns an error if some connections
+// had to be cut off when ctx ended.
+func shutdown(ctx context.Context, services []*service) error {
+	errs := make([]error, len(services))
+	var all sync.WaitGroup
+	for i, s := range services {
+		all.Go(func() { errs[i] = s.server.Shutdown(ctx) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// connections counts those of all services.
+func connections(services []*service) (n int) {
+	for _, s := range services {
+		n += s.server.Connections()
+	}
+	return n
+}
+
+// idlePoll is how often whenIdle looks.
+const idlePoll = 100 * time.Millisecond
+
+// whenIdle lets no new work begin and closes the answer when no job is with a
+// worker any more. Clients that wait in beanstalkd's reserve lose their
+// connections.
+func whenIdle(engine *router.Router) <-chan struct{} {
+	idle := make(chan struct{})
+	go func() {
+		engine.Drain()
+		engine.EndWaits()
+		c := engine.NewClient()
+		defer c.Close()
+		for c.Stats().Reserved > 0 {
+			time.Sleep(idlePoll)
+		}
+		close(idle)
+	}()
+	return idle
+}
