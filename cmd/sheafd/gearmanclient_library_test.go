@@ -76,30 +76,40 @@ func TestGearmanLibrary(t *testing.T) {
 		}
 		want := string(transcript[head[1]:end])
 		s := startGearman(t, "-z", "8M")
-		all.Go(func() { gearTasksSay(t, path, "sheafd", s.gearmanAddr(), name, want) })
+		all.Go(func() { gearTasksSay(t, path, "sheafd", s.gearmanAddr(), name, want, 1) })
 		if _, err := exec.LookPath("gearmand"); gearFaults[name] == "" && (err == nil || os.Getenv("CI") == "true") {
 			addr := gearmand(t)
-			all.Go(func() { gearTasksSay(t, path, "gearmand", addr, name, want) })
+			// With it libgearman loses a result now and then on a busy machine.
+			all.Go(func() { gearTasksSay(t, path, "gearmand", addr, name, want, 3) })
 		}
 	}
 }
 
-// gearTasksSay runs a part of the program against a server.
-func gearTasksSay(t *testing.T, path, server string, addr net.Addr, name, want string) {
+// gearTasksSay runs a part of the program against a server, more than once if it
+// goes wrong.
+func gearTasksSay(t *testing.T, path, server string, addr net.Addr, name, want string, tries int) {
 	at := addr.(*net.TCPAddr)
-	cmd := exec.Command(path, at.IP.String(), strconv.Itoa(at.Port), name)
-	var out output
-	cmd.Stdout, cmd.Stderr = &out, &out
-	prepare(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Error(err)
-		return
-	}
-	timer := time.AfterFunc(2*patience, func() { cmd.Process.Kill() })
-	defer timer.Stop()
-	err := cmd.Wait()
-	if got := out.String(); err != nil || got != want {
-		t.Errorf("%s, %s: it ends with %v and hears:\n%s\nwant:\n%s\nthe first difference: %s", server, name, err, got, want, gearDifference(got, want))
+	for ; ; tries-- {
+		cmd := exec.Command(path, at.IP.String(), strconv.Itoa(at.Port), name)
+		var out output
+		cmd.Stdout, cmd.Stderr = &out, &out
+		prepare(cmd)
+		if err := cmd.Start(); err != nil {
+			t.Error(err)
+			return
+		}
+		timer := time.AfterFunc(2*patience, func() { cmd.Process.Kill() })
+		err := cmd.Wait()
+		timer.Stop()
+		got := out.String()
+		if err == nil && got == want {
+			return
+		}
+		if tries == 1 {
+			t.Errorf("%s, %s: it ends with %v and hears:\n%s\nwant:\n%s\nthe first difference: %s",
+				server, name, err, got, want, gearDifference(got, want))
+			return
+		}
 	}
 }
 

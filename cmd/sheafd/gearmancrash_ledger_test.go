@@ -115,7 +115,7 @@ func (l *gearLedger) job(id uint64) *gearJob {
 		l.jobs[id] = j
 		if l.gone[id] {
 			delete(l.gone, id)
-			l.count["ids of the foreground given again"]++
+			l.wrong("id %d is given again, it was that of a job in the foreground", id)
 		}
 	}
 	return j

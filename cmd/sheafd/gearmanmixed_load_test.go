@@ -173,12 +173,14 @@ func (r *mixedRun) drain() {
 		}
 		return all
 	}
-	for end := time.Now().Add(patience); left() != " 0 0 0 0"; {
-		if time.Now().After(end) {
+	last := time.Now() // that something was done
+	for left() != " 0 0 0 0" {
+		if time.Since(last) > patience {
 			r.s.t.Fatalf("jobs that are ready, reserved, delayed, buried, and do not end: %s", left())
 		}
 		g.send("GRAB_JOB_UNIQ")
 		if p := g.next(); p.typ == gearJobAssignUniq {
+			last = time.Now()
 			r.finish(p.id(), mixedEnd{gearWorkComplete, "at last"}, func() { g.says("WORK_COMPLETE " + p.args[0] + "|at last"); g.settle() })
 		} else {
 			r.unbury()
@@ -186,6 +188,7 @@ func (r *mixedRun) drain() {
 		b.send("reserve-with-timeout 0\n")
 		var id, size uint64
 		if n, _ := fmt.Sscanf(b.line(), "RESERVED %d %d", &id, &size); n == 2 {
+			last = time.Now()
 			readBytes(b, int(size)+2)
 			r.finish(id, mixedEnd{gearWorkComplete, ""}, func() { b.says(fmt.Sprintf("delete %d\n", id), "DELETED\n") })
 		}
@@ -281,7 +284,7 @@ func (c *mixedClient) run(quiet func()) error {
 	}
 	quiet()
 	defer c.gearConn.Close()
-	<-c.drained
+	<-c.drained // it may have long to wait, and reads nothing: less than would close it
 	for end := time.Now().Add(patience); len(c.out) > 0; {
 		if err := c.listen(); err != nil {
 			return err
