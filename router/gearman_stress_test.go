@@ -174,7 +174,7 @@ func (w *wire) one(r *shard.Request) shard.Request {
 		w.t.Error("refused by an empty queue")
 	}
 	var last shard.Request
-	for done := w.Await(false); done != nil; done = w.Await(false) {
+	for done := w.Await(r.Timeout != 0); done != nil; done = w.Await(true) {
 		for _, r := range done {
 			last = *r
 		}
@@ -261,7 +261,14 @@ func (st *gearmanStress) worker(rng *rand.Rand, stop <-chan struct{}) {
 	woken := false
 	take := func(e *shard.Event) { woken = woken || e.Kind == shard.Wake }
 	for {
-		a := w.one(w.New(shard.Grab))
+		grab := w.New(shard.Grab)
+		if rng.IntN(2) == 0 {
+			grab.Timeout = rng.Int64N(int64(2 * time.Millisecond))
+		}
+		if rng.IntN(64) == 0 {
+			go w.Hangup() // it may come before, in or after the wait
+		}
+		a := w.one(grab)
 		switch a.Status {
 		case shard.OK:
 			if a.Tube == nil || a.Task == nil || string(a.Body) != "x\r\n" {

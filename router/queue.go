@@ -91,7 +91,7 @@ func (c *Client) Blocking() bool {
 }
 
 func isReserve(r *shard.Request) bool {
-	return r.Op == shard.Reserve || r.Op == shard.ReserveTimeout
+	return r.Op == shard.Reserve || r.Op == shard.ReserveTimeout || r.Op == shard.Grab && r.Timeout != 0
 }
 
 // Await returns requests that have been answered, in the order in which they
@@ -230,7 +230,8 @@ func (c *Client) granted(r *shard.Request) bool {
 		return false
 	}
 	r.Status, r.ID, r.Body = g.Status, g.ID, g.Body
-	g.Body = nil
+	r.Tube, r.Task = g.Tube, g.Task
+	g.Body, g.Tube, g.Task = nil, nil, nil
 	c.seat(g.Shard).soonest = g.Soonest
 	if c.many {
 		for _, s := range c.watches {

@@ -23,7 +23,7 @@ const (
 	Kick                     // Tube N -> N
 	KickJob                  // ID
 	Submit                   // Name Pri Body Task [N: Unix time in seconds] -> ID
-	Grab                     // as Reserve with a Timeout of 0 -> ID Tube Task Body
+	Grab                     // as Reserve, with a Timeout -> ID Tube Task Body
 	Report                   // ID N (an EventKind) [Body] [Pri of Delay, for Progress]
 	Inquire                  // ID -> N: 1 if a worker has it, and 2 for each who waits; Pri of Delay (as Report has said)
 	StatsJob                 // ID -> Job

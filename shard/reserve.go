@@ -118,7 +118,11 @@ func (s *Shard) offer(t *Tube) {
 		if c.waiter.claim(c.seq) {
 			s.unready(j)
 			s.makeReserved(j, c)
-			s.grant(c, Grant{Status: OK, ID: j.id, Body: j.body()})
+			g := Grant{Status: OK, ID: j.id, Body: j.body()}
+			if c.inbox != nil {
+				g.Tube, g.Task = t, j.task()
+			}
+			s.grant(c, g)
 			continue
 		}
 		// It was still probing and asks again, when it will find the job if that

@@ -35,6 +35,9 @@ type Grant struct {
 	Body    []byte
 	Shard   int   // that answered
 	Soonest int64 // see Request
+	// To a Grab, as in its Request.
+	Tube *Tube
+	Task *Task
 }
 
 // phase is where a claim stands; the drawing is in the package comment.

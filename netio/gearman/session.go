@@ -24,6 +24,7 @@ type conn interface {
 	WriteBody(p []byte)
 	ReadInto(dst []byte)
 	Expect(something bool)
+	Flush() error
 }
 
 // session is one connection's conversation. Like beanstalk's it turns what comes
@@ -45,8 +46,9 @@ type session struct {
 
 	exceptions bool // the option is set
 	asleep     bool // PRE_SLEEP was said: a NOOP is due when there is a job
-	foreground int  // jobs whose results the client waits for
-	working    int  // jobs that the worker has and has said no end of
+	haste      haste
+	foreground int // jobs whose results the client waits for
+	working    int // jobs that the worker has and has said no end of
 }
 
 // large is a packet on its way into a slice of its own.
@@ -92,11 +94,11 @@ func (p *Protocol) newSession(c conn) *session {
 	return s
 }
 
-// Hangup is netio.Session's. No command waits.
-func (s *session) Hangup() {}
+// Hangup is netio.Session's.
+func (s *session) Hangup() { s.client.Hangup() }
 
-// Abort is netio.Session's. No command waits.
-func (s *session) Abort() {}
+// Abort is netio.Session's.
+func (s *session) Abort() { s.client.Abort() }
 
 // Close is netio.Session's.
 func (s *session) Close() {
@@ -295,6 +297,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		}
 		r := s.client.New(shard.Grab)
 		r.Tag = uint8(typ)
+		r.Timeout = int64(s.haste.patience())
 		s.queue(r)
 	case typeWorkData, typeWorkWarning, typeWorkComplete, typeWorkException:
 		s.result(typ, a[0], body(a[1], own, false))
@@ -313,6 +316,7 @@ func (s *session) serve(typ uint32, own []byte) {
 	case typePreSleep:
 		s.flush()
 		if s.client.Doze() {
+			s.haste.woken(time.Now())
 			s.say(typeNoop)
 		} else {
 			s.asleep = true
@@ -568,7 +572,11 @@ func (s *session) refuse(f fault) {
 // flush has the engine serve all that is queued, and renders the answers.
 func (s *session) flush() {
 	for {
-		done := s.client.Await(false)
+		waits := s.client.Waiting() || s.client.Blocking()
+		if waits {
+			s.conn.Flush() // an error ends the connection after Serve
+		}
+		done := s.client.Await(waits)
 		if done == nil {
 			return
 		}
@@ -662,6 +670,7 @@ func (s *session) created(r *shard.Request) {
 // assign writes the answer to a grab.
 func (s *session) assign(r *shard.Request) {
 	if r.Status != shard.OK {
+		s.haste.refused(r.Timeout > 0)
 		s.say(typeNoJob)
 		return
 	}
@@ -716,6 +725,7 @@ func (s *session) event(e *shard.Event) {
 	case shard.Wake:
 		if s.asleep {
 			s.asleep = false
+			s.haste.woken(time.Now())
 			s.say(typeNoop)
 		}
 		return

@@ -165,6 +165,14 @@ func (p *peer) WriteBody(body []byte)           { p.out.Write(body) }
 func (p *peer) Expect(something bool)           { p.expects = something }
 func (p *peer) Kill()                           {}
 
+func (p *peer) Flush() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = append(p.left, p.out.B...)
+	p.out.Reset()
+	return nil
+}
+
 func (p *peer) ReadInto(dst []byte) {
 	if len(dst) > 0 {
 		p.dst = dst

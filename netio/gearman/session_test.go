@@ -1,6 +1,8 @@
 package gearman
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,5 +292,62 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("a line without end: %q", got)
 		}
 		<-a.ended
+	})
+}
+
+// Where jobs come within a moment of the NO_JOB, a GRAB_JOB waits for the next one
+// instead; where they do not, or when that was for nothing, it does not.
+func TestGrabWaits(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		w.ask(typeCanDo, "f")
+		w.ask(typeCanDo, "g")
+		job := 0
+		sleeps := func(pause time.Duration) {
+			t.Helper()
+			w.asks(`NO_JOB[""]`, typeGrabJob)
+			time.Sleep(pause)
+			w.asks(``, typePreSleep)
+			job++
+			c.ask(typeSubmitJobBG, []string{"f", "g"}[job%2], "", "x")
+			w.expect(`NOOP[""]`)
+			if got := w.ask(typeGrabJob); !strings.HasPrefix(got, "JOB_ASSIGN[") {
+				t.Fatalf("GRAB_JOB after NOOP: %s", got)
+			}
+		}
+		sleeps(0)
+		sleeps(2 * moment) // slow: what was fast before does not count
+		for range fastEnough {
+			sleeps(moment / 2)
+		}
+		// It waits, and is given the job; on the shard of either function.
+		for _, f := range []string{"f", "g"} {
+			w.asks(``, typeGrabJob)
+			time.Sleep(moment / 2)
+			c.ask(typeSubmitReduceBackground, f, "u", "red", "", "y")
+			job++
+			w.expect(fmt.Sprintf(`JOB_ASSIGN["H:host:%d" %q "y"]`, job, f))
+		}
+		w.asks(``, typeGrabJobAll)
+		c.ask(typeSubmitReduceBackground, "g", "v", "red", "", "y")
+		job++
+		w.expect(fmt.Sprintf(`JOB_ASSIGN_ALL["H:host:%d" "g" "v" "red" "y"]`, job))
+		// What was said before is answered before it waits.
+		w.send(slices.Concat(req(typeEchoReq, "echo"), req(typeGrabJob), req(typeEchoReq, "behind")))
+		w.expect(`ECHO_RES["echo"]`)
+		time.Sleep(moment)
+		w.expect(`NO_JOB[""] ECHO_RES["behind"]`)
+		// That was for nothing: it does not wait again.
+		w.asks(`NO_JOB[""]`, typeGrabJob)
+		if st := b.stats(); st.Waiting != 0 || st.Queued != 0 {
+			t.Errorf("%d clients wait in %d queues", st.Waiting, st.Queued)
+		}
+		// A connection that ends while it waits.
+		for range fastEnough {
+			sleeps(0)
+		}
+		w.asks(``, typeGrabJob)
+		w.s.Hangup()
+		w.expect(`NO_JOB[""]`)
 	})
 }
