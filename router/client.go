@@ -277,7 +277,7 @@ func (c *Client) Tubes() []string {
 	c.waiter.Expect(1)
 	c.router.shards[0].Post([]*shard.Request{&r})
 	c.answered()
-	return r.Names
+	return r.Lists.Names
 }
 
 // askAll has all shards serve the same request, which concerns no job, tube or

@@ -78,7 +78,7 @@ func (c *Client) InquireUnique(unique string) (r shard.Request) {
 func (c *Client) Functions() []shard.FunctionStats {
 	var all []shard.FunctionStats
 	for _, r := range c.askAll(shard.Request{Op: shard.Functions}) {
-		all = append(all, r.Admin.Functions...)
+		all = append(all, r.Lists.Functions...)
 	}
 	slices.SortFunc(all, func(a, b shard.FunctionStats) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -117,11 +117,11 @@ type list struct {
 // fill asks for more if there is nothing left. It reports false at the end.
 func (l *list) fill(c *Client) bool {
 	for len(l.tasks) == 0 && l.more {
-		l.request.Admin = nil
+		l.request.Lists = nil
 		c.waiter.Expect(1)
 		l.shard.Post([]*shard.Request{&l.request})
 		c.answered()
-		l.tasks, l.more = l.request.Admin.Tasks, l.request.ID != 0
+		l.tasks, l.more = l.request.Lists.Tasks, l.request.ID != 0
 	}
 	return len(l.tasks) > 0
 }
@@ -138,7 +138,7 @@ func (c *Client) DropFunction(name string) shard.Status {
 // LimitFunction says how many jobs a function has at most when one of high,
 // normal or low priority is submitted; 0 is no limit.
 func (c *Client) LimitFunction(name string, limits [3]uint32) {
-	c.ask(name, shard.Request{Op: shard.LimitFunction, Admin: &shard.Admin{Limits: limits}})
+	c.ask(name, shard.Request{Op: shard.LimitFunction, Lists: &shard.Lists{Limits: limits}})
 }
 
 // CancelJob ends a job that no worker has: NotFound if there is none with that

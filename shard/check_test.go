@@ -206,7 +206,7 @@ func (s *Shard) check() error {
 		}
 		asleep := 0
 		for _, w := range c.watches {
-			if f := w.tube.function; c.inbox != nil && f == nil {
+			if f := w.tube.function; c.waiter.inbox != nil && f == nil {
 				fail("a worker watches %s, which is no function", w.tube.Name)
 			} else if f != nil && f.sleepers.has(w) {
 				asleep++
@@ -233,7 +233,7 @@ func (s *Shard) check() error {
 		if j.foreground && (task == nil || task.Background || task.listeners == 0 && j.state != reserved || j.state == buried) {
 			fail("job %d is in the foreground, %v, but nobody waits for it", j.id, j.state)
 		}
-		if j.fails && (j.state != reserved || j.holder.inbox == nil || j.at == noDeadline) {
+		if j.fails && (j.state != reserved || j.holder.waiter.inbox == nil || j.at == noDeadline) {
 			fail("job %d, %v, is to fail at %d", j.id, j.state, j.at)
 		}
 		switch {

@@ -7,7 +7,6 @@ import "github.com/sheafq/sheaf/binlog"
 // requests; all of its fields but waiter belong to who has the shard's turn.
 type Client struct {
 	waiter *Waiter // see there
-	inbox  *Inbox  // the waiter's
 
 	held     jobHeap // reserved jobs by deadline
 	heldList jobList // the same in the order of reserving
@@ -39,7 +38,7 @@ type Client struct {
 // NewClient returns a client's side at one shard, to be named in requests to
 // that shard only.
 func NewClient(w *Waiter) *Client {
-	c := &Client{waiter: w, inbox: w.inbox}
+	c := &Client{waiter: w}
 	c.due.owner = c
 	return c
 }

@@ -65,7 +65,7 @@ func TestOneTurnAtATime(t *testing.T) {
 		if s := g.gather(); s.Ready != 0 || s.Tubes != 1 || s.Memory != 0 {
 			t.Errorf("seed %d: all clients are gone, but there are %d jobs, %d tubes, %d bytes", seed, s.Ready, s.Tubes, s.Memory)
 		}
-		if names := g.newStranger().do(0, Request{Op: Tubes}).Names; !slices.Equal(names, []string{DefaultTube}) {
+		if names := g.newStranger().do(0, Request{Op: Tubes}).Lists.Names; !slices.Equal(names, []string{DefaultTube}) {
 			t.Errorf("seed %d: the roster has %q", seed, names)
 		}
 		g.stop() // while the timers ring

@@ -2,8 +2,9 @@ package shard
 
 // What Gearman's administration asks for.
 
-// Admin is what Gearman's administration asks with and is answered.
-type Admin struct {
+// Lists is what few requests are answered with, or ask with.
+type Lists struct {
+	Names     []string        // of Tubes
 	Functions []FunctionStats // of Functions
 	Tasks     []TaskStats     // of ListJobs, which appends to it
 	Limits    [3]uint32       // of LimitFunction: high, normal, low
@@ -50,7 +51,7 @@ func (s *Shard) functions() []FunctionStats {
 // limitFunction serves LimitFunction. A function that is not there has no limit.
 func (s *Shard) limitFunction(r *Request) {
 	if t := s.tubes[r.Name]; t != nil {
-		t.asFunction().limits = r.Admin.Limits
+		t.asFunction().limits = r.Lists.Limits
 	}
 }
 
@@ -113,8 +114,8 @@ const listStep = 4096
 
 // listJobs serves ListJobs.
 func (s *Shard) listJobs(r *Request) {
-	if r.Admin == nil {
-		r.Admin = new(Admin)
+	if r.Lists == nil {
+		r.Lists = new(Lists)
 	}
 	n := 0
 	for j := range s.cfg.Directory.allFrom(r.ID, s.cfg.Index) {
@@ -131,7 +132,7 @@ func (s *Shard) listJobs(r *Request) {
 		} else {
 			st.Retries = j.timeouts + j.releases
 		}
-		r.Admin.Tasks = append(r.Admin.Tasks, st)
+		r.Lists.Tasks = append(r.Lists.Tasks, st)
 	}
 	r.ID = 0
 }

@@ -412,7 +412,7 @@ func TestGearmanMemory(t *testing.T) {
 	if st := g.gather(); st.Memory != 0 {
 		t.Errorf("%d bytes are left", st.Memory)
 	}
-	if f := ann.do(0, Request{Op: Functions}).Admin.Functions; len(f) != 1 {
+	if f := ann.do(0, Request{Op: Functions}).Lists.Functions; len(f) != 1 {
 		t.Errorf("functions are %+v", f)
 	}
 }

@@ -31,7 +31,7 @@ func describe(chain []*Request) string {
 		if r.Op == Inquire || r.Op == InquireUnique {
 			fmt.Fprintf(&b, " of %d", r.Delay)
 		}
-		if a := r.Admin; a != nil {
+		if a := r.Lists; a != nil {
 			slices.SortFunc(a.Functions, func(a, b FunctionStats) int { return strings.Compare(a.Name, b.Name) })
 			for _, f := range a.Functions {
 				fmt.Fprintf(&b, " %+v", f)
@@ -39,9 +39,10 @@ func describe(chain []*Request) string {
 			for _, t := range a.Tasks {
 				fmt.Fprintf(&b, " %+v", t)
 			}
+			slices.Sort(a.Names) // the order is TestRoster's
+			fmt.Fprintf(&b, " %v", a.Names)
 		}
-		slices.Sort(r.Names) // the order is TestRoster's
-		fmt.Fprintf(&b, " %v\n", r.Names)
+		fmt.Fprintln(&b)
 	}
 	return b.String()
 }

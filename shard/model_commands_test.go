@@ -194,9 +194,9 @@ func (m *model) serve(c, shard int, r *Request) {
 	case Gather:
 		r.Stats = m.stats(shard)
 	case Tubes:
-		r.Names = nil
+		r.Lists = new(Lists)
 		for _, t := range m.tubes {
-			r.Names = append(r.Names, t.name)
+			r.Lists.Names = append(r.Lists.Names, t.name)
 		}
 	}
 }

@@ -207,7 +207,7 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 		m.function(r.Name, shard)
 	case LimitFunction:
 		if t := m.tube(r.Name); t != nil && t.shard == shard {
-			t.function, t.limits = true, r.Admin.Limits
+			t.function, t.limits = true, r.Lists.Limits
 		}
 	case DropFunction:
 		t := m.tube(r.Name)
@@ -243,9 +243,9 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 			m.callOff(j)
 		}
 	case Functions:
-		r.Admin = &Admin{Functions: m.functions(shard)}
+		r.Lists = &Lists{Functions: m.functions(shard)}
 	case ListJobs:
-		r.Admin, r.ID = new(Admin), 0
+		r.Lists, r.ID = new(Lists), 0
 		for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
 			return m.shardOf(j) == shard && j.state != buried
 		}) {
@@ -253,7 +253,7 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 			if j.tasked {
 				st.Unique, st.Retries, st.Waiting = j.unique, j.retries, len(j.waiting) > 0
 			}
-			r.Admin.Tasks = append(r.Admin.Tasks, st)
+			r.Lists.Tasks = append(r.Lists.Tasks, st)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (p *player) gearmanAside(who *role, f []string) (answer string, ok bool) {
 		return ask(Request{Op: DropFunction, Name: f[1]}), true
 	case "limit":
 		limits := [3]uint32{uint32(p.number(f[2])), uint32(p.number(f[3])), uint32(p.number(f[4]))}
-		return ask(Request{Op: LimitFunction, Name: f[1], Admin: &Admin{Limits: limits}}), true
+		return ask(Request{Op: LimitFunction, Name: f[1], Lists: &Lists{Limits: limits}}), true
 	case "cancel-job":
 		id := p.number(f[1])
 		return statusWord(who.do(max(p.directory.Lookup(id), 0), Request{Op: CancelJob, ID: id})), true
@@ -126,7 +126,7 @@ func (p *player) gearmanAside(who *role, f []string) (answer string, ok bool) {
 	case "functions":
 		var all []string
 		for i := range p.rig.shards {
-			for _, s := range who.do(i, Request{Op: Functions}).Admin.Functions {
+			for _, s := range who.do(i, Request{Op: Functions}).Lists.Functions {
 				all = append(all, fmt.Sprintf("%s:%d+%d+%d/%d/%d/%d", s.Name, s.High, s.Normal, s.Low, s.Running, s.Delayed, s.Workers))
 			}
 		}
@@ -137,9 +137,9 @@ func (p *player) gearmanAside(who *role, f []string) (answer string, ok bool) {
 		for i := range p.rig.shards {
 			r := &Request{Op: ListJobs}
 			for more := true; more; more = r.ID != 0 {
-				r.Admin = nil
+				r.Lists = nil
 				r = who.do(i, *r)
-				for _, j := range r.Admin.Tasks {
+				for _, j := range r.Lists.Tasks {
 					word := map[bool]string{true: "bg", false: "fg"}[j.Background]
 					if j.Waiting {
 						word += "+"

@@ -155,7 +155,7 @@ func (p *player) aside(who *role, f []string) (answer string, ok bool) {
 			who.send(i, EndWaits)
 		}
 	case "list-tubes":
-		return strings.Join(p.rig.newStranger().do(0, Request{Op: Tubes}).Names, " "), true
+		return strings.Join(p.rig.newStranger().do(0, Request{Op: Tubes}).Lists.Names, " "), true
 	case "stats":
 		st := p.rig.gather()
 		return values(st, f[1:]), true

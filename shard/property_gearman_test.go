@@ -125,9 +125,9 @@ func (x *trial) administer() {
 	case CancelJob:
 		r.ID = x.someID(i, shard)
 	case LimitFunction:
-		r.Name, r.Admin = x.someTube(shard), new(Admin)
-		for i := range r.Admin.Limits {
-			r.Admin.Limits[i] = pickOne(x, "limit", uint32(0), 0, 1, 2, 3)
+		r.Name, r.Lists = x.someTube(shard), new(Lists)
+		for i := range r.Lists.Limits {
+			r.Lists.Limits[i] = pickOne(x, "limit", uint32(0), 0, 1, 2, 3)
 		}
 	default:
 		r.Name = x.someTube(shard)

@@ -45,16 +45,16 @@ const (
 	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, Doze, which an event answers -> Tube
 	Doze     // NotFound: there is no job, and an event will tell of one
 	EndWaits // the server goes down: no job is given out any more, and all waits are answered Aborted
-	Tubes    // -> Names; only the first shard, which keeps the roster, knows
+	Tubes    // -> Lists; only the first shard, which keeps the roster, knows
 
 	// Gearman's administration.
 	InquireUnique  // Name: a unique -> ID N Pri Delay, as Inquire
-	Functions      // -> Admin
+	Functions      // -> Lists
 	CreateFunction // Name
 	DropFunction   // Name
-	LimitFunction  // Name Admin
+	LimitFunction  // Name Lists
 	CancelJob      // ID
-	ListJobs       // ID: from which on -> Admin ID (0 at the end)
+	ListJobs       // ID: from which on -> Lists ID (0 at the end)
 
 	tubeBorn // Name: to the first shard, from the one that made the tube
 	tubeGone // Name: likewise
@@ -144,6 +144,5 @@ type Request struct {
 	Job       *JobStats
 	TubeStats *TubeStats
 	Stats     *Stats
-	Names     []string
-	Admin     *Admin
+	Lists     *Lists
 }

@@ -49,7 +49,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 // assign answers r with j.
 func (s *Shard) assign(r *Request, j *job) {
 	r.ID, r.Body = j.id, j.body()
-	if r.Client.inbox != nil {
+	if r.Client.waiter.inbox != nil {
 		r.Tube, r.Task = j.tube, j.task()
 	}
 }
@@ -119,7 +119,7 @@ func (s *Shard) offer(t *Tube) {
 			s.unready(j)
 			s.makeReserved(j, c)
 			g := Grant{Status: OK, ID: j.id, Body: j.body()}
-			if c.inbox != nil {
+			if c.waiter.inbox != nil {
 				g.Tube, g.Task = t, j.task()
 			}
 			s.grant(c, g)

@@ -86,7 +86,7 @@ func (s *Shard) serve(r *Request) {
 	case InquireUnique:
 		s.inquireUnique(r)
 	case Functions:
-		r.Admin = &Admin{Functions: s.functions()}
+		r.Lists = &Lists{Functions: s.functions()}
 	case CreateFunction:
 		s.tube(r.Name).asFunction()
 	case DropFunction:
@@ -98,7 +98,7 @@ func (s *Shard) serve(r *Request) {
 	case ListJobs:
 		s.listJobs(r)
 	case Tubes:
-		r.Names = s.roster.list()
+		r.Lists = &Lists{Names: s.roster.list()}
 	case alarm:
 		s.armed = 0 // set again at the end of the batch
 		s.ringing.Store(false)
@@ -311,7 +311,7 @@ func (s *Shard) newWatch(c *Client, t *Tube) *watch {
 	w := &watch{client: c, tube: t}
 	c.watches = append(c.watches, w)
 	t.watching++
-	if c.inbox != nil {
+	if c.waiter.inbox != nil {
 		t.function.workers++
 	}
 	if c.dozing {
@@ -328,7 +328,7 @@ func (s *Shard) ignore(c *Client, t *Tube) {
 // unwatch takes c's watch with that index off its list.
 func (s *Shard) unwatch(c *Client, i int) {
 	t := c.watches[i].tube
-	if c.inbox != nil {
+	if c.waiter.inbox != nil {
 		t.function.workers--
 	}
 	if c.dozing {

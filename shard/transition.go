@@ -81,7 +81,7 @@ func (s *Shard) makeReserved(j *job, c *Client) {
 	j.reserves++
 	s.logChange(j, binlog.Ready, 0)
 	j.holder = c
-	if c.inbox == nil {
+	if c.waiter.inbox == nil {
 		c.held.push(s.deadline(j, j.ttr), j)
 	} else {
 		c.held.push(s.term(j, c), j)
