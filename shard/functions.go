@@ -57,7 +57,7 @@ func (s *Shard) limitFunction(r *Request) {
 
 // dropFunction serves DropFunction: the function goes, with all jobs that were
 // submitted to it. (What beanstalkd's put has put there stays, in a tube that is
-// no function.) It is Busy while it has workers, or jobs are with some.
+// no function, and so do buried jobs.) It is Busy while it has workers, or jobs are with some.
 func (s *Shard) dropFunction(r *Request) {
 	t := s.tubes[r.Name]
 	switch {
@@ -70,7 +70,7 @@ func (s *Shard) dropFunction(r *Request) {
 	default:
 		t.jobs++ // so that the tube stays until the end
 		for j := range s.all() {
-			if j.tube == t && j.tasked {
+			if j.tube == t && j.tasked && j.state != buried {
 				s.callOff(j)
 			}
 		}

@@ -475,6 +475,8 @@ func TestGearmanAdmin(t *testing.T) {
 			ann: drop f                         -> NOT_FOUND
 			ann: check                          -> OK
 			bea: delete 5                       -> OK
+			bea: peek 4 -> FOUND 4 w
+			bea: delete 4 -> OK
 			bea: use default                    -> OK
 			bea: list-tubes                     -> default
 			ann: create f                       -> OK

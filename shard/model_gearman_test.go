@@ -122,7 +122,8 @@ func (m *model) bury(j *modelJob) {
 // unbury follows what has made a job other than buried that was.
 func (m *model) unbury(j *modelJob) {
 	if j.tasked && j.key == "" {
-		if key := modelKey(j.unique, j.body); m.keyed(j.tube, key) == nil {
+		// The function may have been dropped.
+		if key := modelKey(j.unique, j.body); m.tube(j.tube).function && m.keyed(j.tube, key) == nil {
 			j.key = key
 		}
 	}
@@ -218,7 +219,7 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 			r.Status = Busy
 		default:
 			for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
-				return j.tasked && j.tube == r.Name
+				return j.tasked && j.tube == r.Name && j.state != buried
 			}) {
 				m.callOffLater = append(m.callOffLater, j.id)
 			}

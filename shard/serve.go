@@ -175,6 +175,9 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			return false
 		}
 		switch {
+		case s.ending:
+			r.Status = Aborted
+			return true
 		case s.failed:
 			r.Status = Failed
 			return true

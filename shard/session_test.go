@@ -198,6 +198,7 @@ func TestEndWaits(t *testing.T) {
 		eve: use x1               -> OK
 		eve: put 1 0 60 b         -> INSERTED 2
 		bob: reserve; reserve     -> aborted; aborted
+		bob: reserve-job 2        -> aborted
 		eve: stats Waiting Queued -> Waiting=0 Queued=0`)
 }
 

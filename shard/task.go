@@ -213,9 +213,13 @@ func (s *Shard) keep(r *Request, j *job, task *Task) bool {
 // claimKey has tasks coalesced with j's from now on, if they are not with
 // another's.
 func (s *Shard) claimKey(j *job, task *Task) {
-	if key, ok := task.keyOf(j.body()); ok && j.tube.function.uniques[key] == nil {
+	f := j.tube.function
+	if f == nil {
+		return // it was dropped while j was buried
+	}
+	if key, ok := task.keyOf(j.body()); ok && f.uniques[key] == nil {
 		task.keyed = true
-		j.tube.function.uniques[key] = j
+		f.uniques[key] = j
 	}
 }
 
@@ -481,7 +485,7 @@ func (s *Shard) canDo(r *Request) {
 	w.timeout = r.TTR
 	switch {
 	case r.N == 0:
-	case c.best() != nil && !s.failed:
+	case s.hasJobFor(c):
 		s.send(c, &Event{Kind: Wake}, false)
 	default:
 		s.lull(c)
@@ -489,16 +493,19 @@ func (s *Shard) canDo(r *Request) {
 }
 
 // doze serves Doze: the client is told by an event when there is a job in one of
-// the tubes that it watches, unless there is one now. (Once the log has failed
-// there is none: nobody gets it.)
+// the tubes that it watches, unless there is one now.
 func (s *Shard) doze(r *Request) {
 	c := r.Client
-	if c.best() != nil && !s.failed {
+	if s.hasJobFor(c) {
 		return
 	}
 	r.Status = NotFound
 	s.lull(c)
 }
+
+// hasJobFor tells whether c would be given a job if it asked. Nobody is once the
+// log has failed, or the server goes down.
+func (s *Shard) hasJobFor(c *Client) bool { return c.best() != nil && !s.failed && !s.ending }
 
 // lull has c told of the next job in the tubes that it watches.
 func (s *Shard) lull(c *Client) {

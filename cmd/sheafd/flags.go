@@ -71,6 +71,11 @@ func parseFlags(args []string) (*options, error) {
 	if _, err := binlog.ParseCompression(o.compression); err != nil {
 		return nil, usageError{err}
 	}
+	if fs.Changed("gearman") {
+		if err := checkGearmanAddr(o.gearman); err != nil {
+			return nil, usageError{fmt.Errorf("invalid Gearman address %q: %w", o.gearman, err)}
+		}
+	}
 	if fs.Changed("binlog") && o.binlog == "" {
 		return nil, usageError{errors.New("invalid binlog directory: it has no name")}
 	}

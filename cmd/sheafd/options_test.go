@@ -43,6 +43,7 @@ func TestParseFlags(t *testing.T) {
 	}{
 		{nil, ""},
 		{func(o *options) { o.listen, o.listenSet = "::1", true }, "-l ::1|-l::1|-l=::1|--listen ::1|--listen=::1"},
+		{func(o *options) { o.gearman = "[::1]:4730" }, "--gearman [::1]:4730|--gearman=[::1]:4730"},
 		{func(o *options) { o.listen, o.listenSet = "unix:/a/b", true }, "-l unix:/a/b|-lunix:/a/b|--listen=unix:/a/b"},
 		{func(o *options) { o.port, o.listenSet = 11301, true }, "-p 11301|-p11301|-p=11301|--port 11301|--port=11301|-p 1 -p 11301|-p 011301"},
 		{func(o *options) { o.listenSet = true }, "-p 11300|-l 0.0.0.0"},
@@ -93,7 +94,7 @@ func TestHelpComesBeforeMistakes(t *testing.T) {
 }
 
 func TestParseFlagsRefuses(t *testing.T) {
-	for _, args := range []string{"-b", "-f x", "-s x", "-f", "-p", "-p -p", "-V=x", "-F=maybe", "--binlog=", "--binlog-compression lz4", "--por 1", "-", "-- -p", "-l unix:", "-V binlog", "--idle-timeout 5"} {
+	for _, args := range []string{"-b", "-f x", "-s x", "-f", "-p", "-p -p", "-V=x", "-F=maybe", "--binlog=", "--binlog-compression lz4", "--por 1", "-", "-- -p", "-l unix:", "--gearman=", "--gearman 4730", "-V binlog", "--idle-timeout 5"} {
 		if _, err := parseFlags(strings.Fields(args)); !errors.As(err, new(usageError)) {
 			t.Errorf("%s: %v, which is no usageError", args, err)
 		}

@@ -49,6 +49,18 @@ func listen(o *options, log *slog.Logger) (s sockets, err error) {
 	return s, explainListen(socketFlags{addr, port, "--gearman", "--gearman"}, err)
 }
 
+// checkGearmanAddr says what is wrong with the address of --gearman at sight.
+func checkGearmanAddr(addr string) error {
+	if addr == "" || addr == "unix:" {
+		return errors.New("it is missing; give one, such as 0.0.0.0:4730 or unix:/run/gearman.sock")
+	}
+	if _, err := strconv.ParseUint(addr, 10, 64); err == nil {
+		return fmt.Errorf("a port alone; give :%s for all of IPv4", addr)
+	}
+	_, _, err := splitAddr(addr, gearmanPort)
+	return err
+}
+
 // splitAddr takes apart an address as --gearman has it: unix:PATH, HOST:PORT or
 // HOST, with a default for the port.
 func splitAddr(addr string, port int) (string, int, error) {
@@ -61,7 +73,7 @@ func splitAddr(addr string, port int) (string, int, error) {
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
-		return addr, port, fmt.Errorf("invalid port %q", digits)
+		return addr, port, fmt.Errorf("port %q is no number from 0 to 65535", digits)
 	}
 	return cmp.Or(host, "0.0.0.0"), int(n), nil
 }

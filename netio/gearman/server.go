@@ -61,10 +61,12 @@ func (p *Protocol) NewSession(c *netio.Conn) netio.Session {
 	addr := c.RemoteAddr().String()
 	if host, _, err := net.SplitHostPort(addr); err == nil {
 		addr = host
+	} else {
+		addr = "-" // of a unix socket
 	}
 	s := p.newSession(c)
 	p.mu.Lock()
-	p.sessions[s] = &about{fd: c.FD(), addr: cmp.Or(addr, "-")}
+	p.sessions[s] = &about{fd: c.FD(), addr: addr}
 	p.mu.Unlock()
 	return s
 }

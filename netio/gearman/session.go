@@ -39,6 +39,8 @@ type session struct {
 
 	rest  []byte // what Serve was given and has not consumed
 	large *large // a packet that does not fit into a read buffer, being read
+	skip  int    // bytes of a refused packet that are still to be thrown away
+	then  error  // ends the connection when they are; nil to go on
 	args  [maxArgs][]byte
 	// function is the one that was named last, so that it is one string.
 	function string
@@ -57,6 +59,7 @@ type large struct {
 	size   int    // of the arguments
 	data   []byte // room for them, or what was granted so far, and for a CRLF
 	filled int
+	held   int // bytes of data that are counted in the memory budget
 }
 
 const (
@@ -66,6 +69,9 @@ const (
 	maxFunction = 512
 	maxUnique   = 64
 	maxClientID = 127
+	// maxSkip is how many bytes of a packet that is too large are read before the
+	// connection is closed: so that its sender comes to read why.
+	maxSkip = 64 << 20
 	// firstGrant is how much memory a packet is given on the strength of its
 	// header alone. It gets as much again whenever that has arrived.
 	firstGrant = 64 << 10
@@ -86,7 +92,10 @@ var (
 // tags of requests that have their answer: their packet types are taken.
 const tagFault = types
 
-var errTooLarge = errors.New("packet or line too large")
+var (
+	errTooLarge = errors.New("packet or line too large")
+	errHTTP     = errors.New("the peer speaks HTTP")
+)
 
 func (p *Protocol) newSession(c conn) *session {
 	s := &session{protocol: p, conn: c}
@@ -103,7 +112,7 @@ func (s *session) Abort() { s.client.Abort() }
 // Close is netio.Session's.
 func (s *session) Close() {
 	if s.large != nil {
-		s.client.FreeMemory(len(s.large.data))
+		s.client.FreeMemory(s.large.held)
 	}
 	s.protocol.forget(s)
 	s.client.Close()
@@ -125,7 +134,16 @@ func (s *session) Serve(in []byte) (n int, err error) {
 // step takes one packet or line from the input, or a part of a large packet. It
 // reports false when there has to be more input first.
 func (s *session) step() bool {
-	if s.large != nil {
+	switch {
+	case s.skip > 0:
+		n := min(s.skip, len(s.rest))
+		s.rest = s.rest[n:]
+		if s.skip -= n; s.skip > 0 {
+			return false
+		}
+		s.err = s.then
+		return s.err == nil
+	case s.large != nil:
 		return s.readLarge()
 	}
 	if len(s.rest) == 0 {
@@ -143,9 +161,17 @@ func (s *session) step() bool {
 		s.end(faultMagic, io.EOF)
 		return false
 	case !s.fits(h):
+		if s.isResult(h.typ) && !s.handleIsThere() {
+			return false
+		}
 		s.fail(h)
-		s.end(faultTooLarge, errTooLarge)
-		return false
+		s.refuse(faultTooLarge)
+		if whole > maxSkip {
+			s.err = errTooLarge
+			return false
+		}
+		s.skip, s.then = whole, errTooLarge
+		return true
 	case len(s.rest) >= whole:
 		data := s.rest[headerSize:whole:whole]
 		s.rest = s.rest[whole:]
@@ -175,9 +201,8 @@ func (s *session) fits(h header) bool {
 // fail has a job fail whose result, of which h is the header, is too large to be
 // taken: it would come out so the next time, too.
 func (s *session) fail(h header) {
-	f, ok := formOf(h.typ)
-	if !ok || !f.payload || f.args != 2 || !split(s.rest[headerSize:], 2, &s.args) {
-		return // it is put back when the connection ends
+	if !s.isResult(h.typ) || !split(s.rest[headerSize:], 2, &s.args) {
+		return
 	}
 	if id, ok := s.protocol.handles.parse(s.args[0]); ok {
 		r := s.client.New(shard.Report)
@@ -185,6 +210,19 @@ func (s *session) fail(h header) {
 		r.Tag = tagQuiet
 		s.queue(r)
 	}
+}
+
+// isResult tells whether packets of that type have a result: a handle, and data.
+func (s *session) isResult(typ uint32) bool {
+	f, ok := formOf(typ)
+	return ok && f.payload && f.args == 2
+}
+
+// handleIsThere tells whether so much has come of a result that its handle has,
+// if it is one.
+func (s *session) handleIsThere() bool {
+	args := s.rest[headerSize:]
+	return len(args) > maxHandle || bytes.IndexByte(args, 0) >= 0
 }
 
 // end says why the connection is closed, after what there was to say before.
@@ -211,14 +249,20 @@ func (s *session) readLarge() bool {
 			break
 		}
 		grown := min(max(2*len(l.data), firstGrant), l.size+len(crlf))
-		if !s.client.HoldMemory(grown - len(l.data)) {
-			s.end(faultMemory, errTooLarge)
-			return false
+		if !s.isResult(l.typ) { // which is for a job to go, and so for room
+			if !s.client.HoldMemory(grown - len(l.data)) {
+				s.client.FreeMemory(l.held)
+				s.large = nil
+				s.refuse(faultMemory)
+				s.skip, s.then = l.size-l.filled, nil
+				return true
+			}
+			l.held = grown
 		}
 		l.data = append(make([]byte, 0, grown), l.data...)[:grown]
 	}
 	s.large = nil
-	s.client.FreeMemory(len(l.data))
+	s.client.FreeMemory(l.held)
 	s.packet(l.typ, request, l.data[:l.size], l.data)
 	return true
 }
@@ -297,7 +341,9 @@ func (s *session) serve(typ uint32, own []byte) {
 		}
 		r := s.client.New(shard.Grab)
 		r.Tag = uint8(typ)
-		r.Timeout = int64(s.haste.patience())
+		if len(s.rest) == 0 { // nothing that was sent has to wait with it
+			r.Timeout = int64(s.haste.patience())
+		}
 		s.queue(r)
 	case typeWorkData, typeWorkWarning, typeWorkComplete, typeWorkException:
 		s.result(typ, a[0], body(a[1], own, false))
@@ -609,8 +655,8 @@ func (s *session) render(r *shard.Request) {
 		b.B = p.end()
 	case tagQuiet:
 	case typeWorkData, typeWorkWarning, typeWorkStatus, typeWorkComplete, typeWorkFail, typeWorkException:
-		if kind := kinds[r.Tag]; (kind == shard.Complete || kind == shard.Fail || kind == shard.Exception) && s.working > 0 {
-			s.working-- // also if it has lost the job meanwhile
+		if kind := kinds[r.Tag]; r.Status == shard.OK && (kind == shard.Complete || kind == shard.Fail || kind == shard.Exception) {
+			s.working--
 		}
 		switch {
 		case r.Status == shard.NotFound:
@@ -769,11 +815,22 @@ func (s *session) line() bool {
 		}
 		return false
 	}
+	if isHTTP(line) {
+		s.err = errHTTP
+		return false
+	}
 	a := parseAdmin(line)
 	s.flush()
 	s.admin(&a)
 	s.rest = s.rest[n:]
 	return true
+}
+
+// isHTTP tells whether a line is how a request in HTTP begins. Its body could be
+// lines for us, which any web page can have a browser send.
+func isHTTP(line []byte) bool {
+	i := bytes.LastIndexByte(line, ' ')
+	return i > 0 && bytes.HasPrefix(line[i+1:], []byte("HTTP/"))
 }
 
 // admin answers an admin command.

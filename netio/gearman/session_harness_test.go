@@ -277,9 +277,15 @@ func put(t *testing.T, c *router.Client, tube, body string) {
 	c.Use(tube)
 	r := c.New(shard.Put)
 	r.TTR, r.Pri, r.Body = 60, shard.PriNormal, []byte(body+crlf)
+	one(t, c, r)
+}
+
+// one has one request of a beanstalkd client served, which must succeed.
+func one(t *testing.T, c *router.Client, r *shard.Request) {
+	t.Helper()
 	c.Queue(r)
 	if done := c.Await(false); len(done) != 1 || done[0].Status != shard.OK {
-		t.Fatal("put has failed")
+		t.Fatalf("operation %d on job %d has failed", r.Op, r.ID)
 	}
 	c.Await(false)
 }

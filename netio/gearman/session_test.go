@@ -5,7 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sheafq/sheaf/router"
+	"github.com/sheafq/sheaf/shard"
 )
 
 func TestForeground(t *testing.T) {
@@ -68,6 +72,10 @@ func TestAssignments(t *testing.T) {
 			t.Error("a worker that has jobs counts as idle")
 		}
 		w.ask(typeWorkComplete, "H:host:1", "")
+		w.ask(typeWorkComplete, "H:host:1", "") // which it has no more
+		if !w.expects {
+			t.Error("a worker that has a job counts as idle")
+		}
 		w.ask(typeWorkFail, "H:host:2")
 		if w.expects {
 			t.Error("a worker without jobs does not count as idle")
@@ -217,6 +225,58 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
+// While the server waits for what is at work, nobody gets a job, or is told of one.
+func TestNoNewWork(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		w.ask(typeCanDo, "f")
+		c.ask(typeSubmitJob, "f", "", "x")
+		c.ask(typeSubmitJobBG, "f", "", "y")
+		w.asks(`JOB_ASSIGN["H:host:1" "f" "x"]`, typeGrabJob)
+		b.engine.Drain()
+		b.engine.EndWaits()
+		w.asks(`NO_JOB[""]`, typeGrabJob)
+		w.asks(``, typePreSleep)
+		c.asks(`ERROR["QUEUE_ERROR" "Server takes no new jobs"]`, typeSubmitJobBG, "f", "", "z")
+		w.asks(``, typeWorkComplete, "H:host:1", "done")
+		c.expect(`WORK_COMPLETE["H:host:1" "done"]`)
+	})
+}
+
+// A web page can have a browser send lines to any port.
+func TestHTTP(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		p := b.connect()
+		p.send([]byte("POST / HTTP/1.1\r\nHost: x\r\n\r\nshutdown\n"))
+		p.expect("")
+		<-p.ended
+		if len(b.shutdowns) > 0 {
+			t.Error("a line in the body of an HTTP request was served")
+		}
+	})
+}
+
+// A full server can be emptied: results find room, whatever their size, and who
+// submits too much is told, and heard again.
+func TestMemoryIsFull(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Config{MaxJobSize: 1 << 20}, router.Config{Shards: 2, MaxMemory: 400 << 10})
+		defer b.close()
+		c, w := b.connect(), b.connect()
+		w.ask(typeCanDo, "f")
+		large := strings.Repeat("x", 300<<10)
+		c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "", large)
+		c.asks(`ERROR["MEMORY_ALLOCATION_FAILURE" "Out of memory, or the disk is full"]`, typeSubmitJob, "f", "", large)
+		c.asks(`ECHO_RES["on"]`, typeEchoReq, "on")
+		w.ask(typeGrabJob)
+		result := strings.Repeat("y", 1<<20)
+		w.asks(``, typeWorkComplete, "H:host:1", result)
+		c.expect(`WORK_COMPLETE["H:host:1" "` + result + `"]`)
+		c.asks(`JOB_CREATED["H:host:2"]`, typeSubmitJobBG, "f", "", large)
+		c.ask(typeSubmitJobBG, "f", "", large)
+	})
+}
+
 // What is too large is refused on the strength of its header, and a result that
 // is makes its job fail, which would not fare better the next time.
 func TestTooLarge(t *testing.T) {
@@ -236,6 +296,20 @@ func TestTooLarge(t *testing.T) {
 		c.expect(`WORK_DATA["H:host:1" "` + most + `"]`)
 		w.ask(typeWorkComplete, "H:host:1", most+"x")
 		c.expect(`WORK_FAIL["H:host:1"]`)
+		<-w.ended
+		// Also when its header comes alone.
+		w = b.connect()
+		w.ask(typeCanDo, "f")
+		c.ask(typeSubmitJob, "f", "", "x")
+		w.ask(typeGrabJob)
+		packet := req(typeWorkComplete, "H:host:2", strings.Repeat("x", 2<<20))
+		for _, part := range [][]byte{packet[:headerSize], packet[headerSize : headerSize+5], packet[headerSize+5 : headerSize+2000]} {
+			w.send(part)
+			synctest.Wait()
+		}
+		c.expect(`WORK_FAIL["H:host:2"]`)
+		w.expect(`ERROR["ARGUMENT_TOO_LARGE" "Packet too large; see the server's option -z"]`)
+		w.send(packet[headerSize+2000:]) // is read to the end, so that the sender comes to read
 		<-w.ended
 	})
 }
@@ -277,8 +351,23 @@ func TestAdmin(t *testing.T) {
 		c.expect(``)
 		line("ERR there are still connected workers or executing clients\r\n", "drop function f")
 		w.ask(typeResetAbilities)
+		bury := b.engine.NewClient()
+		defer bury.Close()
+		bury.Watch("f")
+		c.ask(typeSubmitJobHighBG, "f", "buried", "x")
+		reserve := bury.New(shard.ReserveTimeout)
+		one(t, bury, reserve)
+		gone := bury.New(shard.Bury)
+		gone.ID = 6
+		one(t, bury, gone)
+		bury.Ignore("f")
 		line("OK\r\n", "drop function f")
 		line("ERR function not found\r\n", "drop function f")
+		kick := bury.New(shard.KickJob) // what was set aside is there
+		kick.ID = 6
+		one(t, bury, kick)
+		line("H:host:6\t0\t0\t1\n.\n", "show jobs")
+		line("OK\r\n", "cancel job H:host:6")
 		line("OK\r\n", "create function new")
 		line("g\t0\t0\t0\nnew\t0\t0\t0\n.\n", "status")
 		line("ERR UNKNOWN_COMMAND Unknown+server+commandfoo\r\n", "foo")
@@ -332,11 +421,12 @@ func TestGrabWaits(t *testing.T) {
 		c.ask(typeSubmitReduceBackground, "g", "v", "red", "", "y")
 		job++
 		w.expect(fmt.Sprintf(`JOB_ASSIGN_ALL["H:host:%d" "g" "v" "red" "y"]`, job))
-		// What was said before is answered before it waits.
-		w.send(slices.Concat(req(typeEchoReq, "echo"), req(typeGrabJob), req(typeEchoReq, "behind")))
-		w.expect(`ECHO_RES["echo"]`)
+		// What was said before is answered before it waits. It does not wait when
+		// something has been said behind it.
+		w.send(slices.Concat(req(typeGrabJob), req(typeEchoReq, "echo"), req(typeGrabJob)))
+		w.expect(`NO_JOB[""] ECHO_RES["echo"]`)
 		time.Sleep(moment)
-		w.expect(`NO_JOB[""] ECHO_RES["behind"]`)
+		w.expect(`NO_JOB[""]`)
 		// That was for nothing: it does not wait again.
 		w.asks(`NO_JOB[""]`, typeGrabJob)
 		if st := b.stats(); st.Waiting != 0 || st.Queued != 0 {
