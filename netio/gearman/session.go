@@ -114,8 +114,8 @@ func (s *session) Close() {
 	if s.large != nil {
 		s.client.FreeMemory(s.large.held)
 	}
-	s.protocol.forget(s)
 	s.client.Close()
+	s.protocol.forget(s) // whoever finds it gone from the list finds its jobs given back
 }
 
 // Serve is netio.Session's: it serves all packets and lines that are complete.
