@@ -3,7 +3,6 @@ package router
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -25,16 +24,7 @@ import (
 //
 // SHEAF_STRESS=10m makes it last as long.
 func TestGearmanUnderStress(t *testing.T) {
-	duration := 2 * time.Second
-	if testing.Short() {
-		duration = time.Second
-	}
-	if s := os.Getenv("SHEAF_STRESS"); s != "" {
-		var err error
-		if duration, err = time.ParseDuration(s); err != nil {
-			t.Fatal("SHEAF_STRESS: ", err)
-		}
-	}
+	duration := stressFor(t, 2*time.Second)
 	for _, logged := range []bool{false, true} {
 		t.Run(fmt.Sprint("log ", logged), func(t *testing.T) {
 			watchdog(t, duration+time.Minute)

@@ -13,6 +13,23 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
+// stressFor returns how long a test is to load an engine: as SHEAF_STRESS says,
+// or as usual.
+func stressFor(t *testing.T, usual time.Duration) time.Duration {
+	t.Helper()
+	if s := os.Getenv("SHEAF_STRESS"); s != "" {
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			t.Fatal("SHEAF_STRESS: ", err)
+		}
+		return d
+	}
+	if testing.Short() {
+		return time.Second
+	}
+	return usual
+}
+
 // TestHandshakeUnderStress has many clients reserve over overlapping sets of
 // tubes on seven shards, with tiny timeouts, while others put, release, bury,
 // kick and pause, TTRs run out, and clients hang up, are aborted and closed in
@@ -21,16 +38,7 @@ import (
 //
 // SHEAF_STRESS=10m makes it last as long.
 func TestHandshakeUnderStress(t *testing.T) {
-	duration := 4 * time.Second
-	if testing.Short() {
-		duration = time.Second
-	}
-	if s := os.Getenv("SHEAF_STRESS"); s != "" {
-		var err error
-		if duration, err = time.ParseDuration(s); err != nil {
-			t.Fatal("SHEAF_STRESS: ", err)
-		}
-	}
+	duration := stressFor(t, 4*time.Second)
 	watchdog(t, duration+time.Minute)
 	const shards, clients = 7, 56
 	st := &stress{t: t, r: newRouter(Config{Shards: shards}), seed: rand.Uint64(), end: time.Now().Add(duration)}

@@ -45,19 +45,7 @@ func traced(t *testing.T, f func(c *talker), args ...string) (calls []*call) {
 		"-p", strconv.Itoa(s.pid()))
 	var out output
 	cmd.Stderr = &out
-	prepare(cmd)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		cmd.Wait()
-		close(ended)
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
-	})
+	ended := startBeside(t, cmd)
 	// It is there once a call is seen.
 	probe := s.talk()
 	until(t, "strace is attached", func() bool {

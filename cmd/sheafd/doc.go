@@ -1,7 +1,8 @@
 // Command sheafd is a work-queue server: a drop-in beanstalkd that uses every
-// core of the machine. Any beanstalkd client works with it unchanged.
+// core of the machine, and answers Gearman clients from the same queues. Any
+// beanstalkd client works with it unchanged.
 //
-//	sheafd [-l ADDR] [-p PORT] [-u USER] [-z SIZE] [-b DIR] [OPTIONS]
+//	sheafd [-l ADDR] [-p PORT] [--gearman ADDR] [-u USER] [-z SIZE] [-b DIR] [OPTIONS]
 //	sheafd binlog dump DIR
 //
 // It takes beanstalkd's flags with their meaning, in getopt's forms (-p11300,
@@ -22,7 +23,8 @@
 //
 // sheafd listens on a TCP address or on a unix socket (-l unix:PATH). A socket
 // file that nobody answers is removed first. If systemd hands over sockets, one
-// or several, those are served, and -l and -p have no effect. With -u sheafd
+// or several, those are served as beanstalkd's, and -l and -p have no effect.
+// With --gearman one more speaks Gearman. With -u sheafd
 // becomes that user once it has its sockets, with the user's groups and no
 // other, for good.
 //
@@ -34,8 +36,10 @@
 //
 // SIGUSR1 starts drain mode, in which put answers DRAINING and all else goes
 // on. SIGTERM and SIGINT stop accepting, let commands in flight finish for at
-// most --shutdown-timeout, and exit with status 0; a second one exits at once
-// with status 1. SIGPIPE is ignored.
+// most --shutdown-timeout, and exit with status 0; a second one, a second or more
+// after the first, exits at once with status 1. SIGPIPE is ignored. Gearman's
+// admin command shutdown does as SIGTERM; shutdown graceful closes the listeners,
+// gives out no more jobs, and does so when none is with a worker.
 //
 // # Log
 //
@@ -47,6 +51,6 @@
 // # Exit status
 //
 // 0 after a shutdown, 1 if the server could not start or failed, 2 for a
-// mistake on the command line. What went wrong is one line on standard error
+// mistake on the command line, 3 if "binlog dump" found damage. What went wrong is one line on standard error
 // that says what was being done and what to do.
 package main

@@ -433,19 +433,7 @@ func gearmand(t *testing.T) net.Addr {
 		cmd := exec.Command(path, "--listen", "127.0.0.1", "--port", strconv.Itoa(addr.(*net.TCPAddr).Port),
 			"--log-file", "stderr", "--pid-file", t.TempDir()+"/pid")
 		cmd.Stdout, cmd.Stderr = &log, &log
-		prepare(cmd)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			cmd.Wait()
-			close(ended)
-		}()
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			<-ended
-		})
+		ended := startBeside(t, cmd)
 		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 			select {
 			case <-ended:

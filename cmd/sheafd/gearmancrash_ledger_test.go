@@ -240,10 +240,15 @@ func (l *gearLedger) subOf(id uint64, body string) *gearSub {
 func (l *gearLedger) summary() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return tally(len(l.jobs), l.count)
+}
+
+// tally tells what has happened to so many jobs, and how often.
+func tally(jobs int, count map[string]int) string {
 	var all []string
-	for what, n := range l.count {
+	for what, n := range count {
 		all = append(all, fmt.Sprintf("%s %d", what, n))
 	}
 	slices.Sort(all)
-	return fmt.Sprintf("%d jobs: %s", len(l.jobs), strings.Join(all, ", "))
+	return fmt.Sprintf("%d jobs: %s", jobs, strings.Join(all, ", "))
 }

@@ -9,7 +9,6 @@ package main_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -423,10 +422,5 @@ func (l *mixedLedger) wanted(j *mixedJob, s *mixedSubmit) bool {
 func (l *mixedLedger) summary() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []string
-	for what, n := range l.count {
-		all = append(all, fmt.Sprintf("%s %d", what, n))
-	}
-	slices.Sort(all)
-	return fmt.Sprintf("%d jobs: %s", len(l.jobs), strings.Join(all, ", "))
+	return tally(len(l.jobs), l.count)
 }

@@ -188,6 +188,26 @@ func start(t *testing.T, args ...string) *server {
 	return run(t, command(t, append([]string{"-l", "127.0.0.1", "-p", "0"}, args...)...))
 }
 
+// startBeside starts a program that a test needs beside sheafd. It ends with the
+// test; the answer is closed when it has.
+func startBeside(t *testing.T, cmd *exec.Cmd) (ended <-chan struct{}) {
+	t.Helper()
+	prepare(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		cmd.Wait()
+		close(done)
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-done
+	})
+	return done
+}
+
 // run starts a sheafd that is expected to serve, and waits until it does. The
 // process ends with the test.
 func run(t *testing.T, cmd *exec.Cmd) *server {

@@ -201,14 +201,15 @@ func (s *session) fits(h header) bool {
 // fail has a job fail whose result, of which h is the header, is too large to be
 // taken: it would come out so the next time, too.
 func (s *session) fail(h header) {
-	if !s.isResult(h.typ) || !split(s.rest[headerSize:], 2, &s.args) {
-		return
+	if s.isResult(h.typ) && split(s.rest[headerSize:], 2, &s.args) {
+		s.failJob()
 	}
+}
+
+// failJob has the job fail whose handle is the first argument.
+func (s *session) failJob() {
 	if id, ok := s.protocol.handles.parse(s.args[0]); ok {
-		r := s.client.New(shard.Report)
-		r.ID, r.N = id, uint64(shard.Fail)
-		r.Tag = tagQuiet
-		s.queue(r)
+		s.report(typeWorkFail, id, nil, tagQuiet)
 	}
 }
 
@@ -297,7 +298,10 @@ func (s *session) packet(typ uint32, d direction, data, own []byte) {
 	case !split(data, f.args, &s.args) && !s.withoutAggregator(typ, data):
 		s.refuse(faultArguments)
 	case f.payload && len(s.args[f.args-1]) > s.protocol.cfg.MaxJobSize:
-		s.tooLarge(typ, f)
+		if s.isResult(typ) {
+			s.failJob()
+		}
+		s.end(faultTooLarge, errTooLarge)
 	default:
 		s.serve(typ, own)
 	}
@@ -312,16 +316,6 @@ func (s *session) withoutAggregator(typ uint32, data []byte) bool {
 	}
 	s.args[3], s.args[4] = nil, s.args[3]
 	return true
-}
-
-// tooLarge refuses a packet whose payload is, though not the packet.
-func (s *session) tooLarge(typ uint32, f form) {
-	if f.args == 2 { // a result
-		if id, ok := s.protocol.handles.parse(s.args[0]); ok {
-			s.report(typeWorkFail, id, nil, tagQuiet)
-		}
-	}
-	s.end(faultTooLarge, errTooLarge)
 }
 
 // serve serves a request with its arguments in s.args.
