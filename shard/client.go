@@ -23,8 +23,9 @@ type Client struct {
 	// The registration of a wait, or of a probe that may become one. It is stale
 	// once the claim has moved on from seq, or has been decided.
 	seq       uint64
-	queued    bool // in the queues of the watched tubes
-	counted   bool // among the waiting clients of the shard, at countedAt
+	aborted   uint64 // of the chain in which a command was aborted last
+	queued    bool   // in the queues of the watched tubes
+	counted   bool   // among the waiting clients of the shard, at countedAt
 	countedAt int
 	timeoutAt int64 // when the wait ends; 0 for never
 	soonAt    int64 // when a job held on another shard comes within the margin; 0 for never

@@ -9,6 +9,14 @@ func (s *Shard) serve(r *Request) {
 		if c.queued {
 			return // an earlier reserve of the chain waits: r stays Unserved
 		}
+		if r.seq != 0 && c.aborted == r.seq {
+			// Nor does anything take effect behind an aborted command of the chain,
+			// whose client is told no more.
+			if r.Last {
+				s.answer(c.waiter, r.Op)
+			}
+			return
+		}
 		if r.Op != Put || r.ID == 0 {
 			s.served[r.Op]++
 		}
@@ -115,6 +123,9 @@ func (s *Shard) serve(r *Request) {
 	case prepared: // the end of the batch goes on there
 	case stop:
 		s.ended = true
+	}
+	if r.Status == Aborted && r.Op != Grab {
+		c.aborted = r.seq
 	}
 	if s.logged && s.awaits(r.Op) {
 		s.held.changed = append(s.held.changed, r)

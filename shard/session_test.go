@@ -197,7 +197,7 @@ func TestEndWaits(t *testing.T) {
 		bob: reserve-with-timeout 0 -> aborted
 		eve: use x1               -> OK
 		eve: put 1 0 60 b         -> INSERTED 2
-		bob: reserve; reserve     -> aborted; aborted
+		bob: reserve; reserve     -> aborted; unserved
 		bob: reserve-job 2        -> aborted
 		eve: stats Waiting Queued -> Waiting=0 Queued=0`)
 }
