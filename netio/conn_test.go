@@ -90,7 +90,7 @@ func TestBodySplitEverywhere(t *testing.T) {
 func TestLargeBodies(t *testing.T) {
 	h := newHarness(t, Config{})
 	c := h.dial()
-	for _, size := range []int{copyMax, copyMax + 1, ReadSize - 12, ReadSize, ReadSize + 1, 1 << 20, 10 << 20} {
+	for _, size := range []int{CopyMax, CopyMax + 1, ReadSize - 12, ReadSize, ReadSize + 1, 1 << 20, 10 << 20} {
 		body := make([]byte, size)
 		for i := range body {
 			body[i] = byte(rand.Uint32())

@@ -17,9 +17,9 @@ const (
 	// DefaultMaxOutput is Config.MaxOutput when that is 0, in bytes.
 	DefaultMaxOutput = 256 << 10
 
-	// Bodies up to this many bytes are copied. BenchmarkBody sees no difference from 512 bytes to 4 KiB; small ones have to
-	// be copied, or one writev's segments are soon used up.
-	copyMax = 1 << 10
+	// CopyMax is up to how many bytes WriteBody copies. BenchmarkBody sees no difference from 512 bytes to 4 KiB; small ones
+	// have to be copied, or one writev's segments are soon used up.
+	CopyMax = 1 << 10
 
 	// The least capacity of a reply buffer: of a connection that asks and waits, and of one that pipelines.
 	outMin  = 4 << 10
@@ -97,9 +97,9 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteBody queues p, which nobody may change from now on: a large one goes out from where it is.
+// WriteBody queues p. One of more than CopyMax bytes goes out from where it is: nobody may change it from now on.
 func (c *Conn) WriteBody(p []byte) {
-	if len(p) <= copyMax {
+	if len(p) <= CopyMax {
 		c.Write(p)
 		return
 	}

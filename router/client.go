@@ -212,6 +212,10 @@ func (c *Client) HoldMemory(n int) bool { return c.router.budget.Hold(n) }
 // put, which counts it, or when it is given up.
 func (c *Client) FreeMemory(n int) { c.router.budget.Free(n) }
 
+// Keep returns a copy of a body of at most shard.Inline bytes with its end, for a
+// put: it is good until Await returns nil.
+func (c *Client) Keep(body []byte, end string) []byte { return c.waiter.Keep(body, end) }
+
 // Use has puts go to the tube of that name.
 func (c *Client) Use(name string) {
 	if c.used.Name == name {

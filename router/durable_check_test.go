@@ -43,7 +43,7 @@ func durRead(r *Router) *durState {
 		case shard.StatsJob:
 			s.jobs[q.ID] = durFound{JobStats: q.Job}
 		case shard.Peek:
-			s.jobs[q.ID] = durFound{JobStats: s.jobs[q.ID].JobStats, body: q.Body}
+			s.jobs[q.ID] = durFound{JobStats: s.jobs[q.ID].JobStats, body: slices.Clone(q.Body)}
 		case shard.PeekBuried:
 			s.buried[c.Used().Name] = append(s.buried[c.Used().Name], q.ID)
 		}

@@ -307,7 +307,7 @@ func (d *durRun) serve(clients ...*durClient) {
 		wg.Go(func() {
 			for done := c.Await(false); done != nil; done = c.Await(false) {
 				for _, r := range done {
-					c.got = append(c.got, durAnswer{status: r.Status, id: r.ID, n: r.N, body: r.Body})
+					c.got = append(c.got, durAnswer{status: r.Status, id: r.ID, n: r.N, body: slices.Clone(r.Body)})
 				}
 			}
 		})
@@ -371,7 +371,7 @@ func (c *durClient) ask(q shard.Request) (a durAnswer) {
 	c.Queue(r)
 	for done := c.Await(false); done != nil; done = c.Await(false) {
 		for _, r := range done {
-			a = durAnswer{status: r.Status, id: r.ID, n: r.N, body: r.Body}
+			a = durAnswer{status: r.Status, id: r.ID, n: r.N, body: slices.Clone(r.Body)}
 		}
 	}
 	return a

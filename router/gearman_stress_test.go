@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -167,6 +168,7 @@ func (w *wire) one(r *shard.Request) shard.Request {
 	for done := w.Await(r.Timeout != 0); done != nil; done = w.Await(true) {
 		for _, r := range done {
 			last = *r
+			last.Body = slices.Clone(r.Body)
 		}
 	}
 	return last

@@ -189,6 +189,7 @@ func (c *Client) clear() {
 	c.head = 0
 	c.target, c.many = -1, false
 	c.reset()
+	c.waiter.Drop()
 }
 
 // Rest gives back what a deep pipeline has taken. The queue must be empty.
@@ -232,10 +233,10 @@ func (c *Client) granted(r *shard.Request) bool {
 	r.Status, r.ID, r.Body = g.Status, g.ID, g.Body
 	r.Tube, r.Task = g.Tube, g.Task
 	g.Body, g.Tube, g.Task = nil, nil, nil
-	c.seat(g.Shard).soonest = g.Soonest
+	c.seat(int(g.Shard)).soonest = g.Soonest
 	if c.many {
 		for _, s := range c.watches {
-			if s.index != g.Shard {
+			if s.index != int(g.Shard) {
 				c.sendCancel(s)
 			}
 		}

@@ -76,9 +76,9 @@ func BenchmarkMailboxProducers(b *testing.B) {
 
 // benchJobs returns jobs with keys: of one priority, as in most queues, or of
 // random ones.
-func benchJobs(n int, random bool) []job {
+func benchJobs(n int, random bool) []*job {
 	rnd := rand.New(rand.NewPCG(6, 0))
-	jobs := make([]job, n)
+	jobs := newTestJobs(n)
 	for i := range jobs {
 		jobs[i].id = uint64(i + 1)
 		if random {
@@ -98,7 +98,7 @@ func BenchmarkHeap(b *testing.B) {
 					jobs := benchJobs(n, order == "random")
 					var h jobHeap
 					for i := range jobs {
-						h.push(jobs[i].readyKey(), &jobs[i])
+						h.push(jobs[i].readyKey(), jobs[i])
 					}
 					rnd := rand.New(rand.NewPCG(7, 0))
 					id := uint64(n)
@@ -106,7 +106,7 @@ func BenchmarkHeap(b *testing.B) {
 					for b.Loop() {
 						j := h.top()
 						if which == "middle" {
-							j = h.at(rnd.IntN(h.n)).j
+							j = h.at(rnd.IntN(h.n)).ref.job()
 						}
 						h.remove(j)
 						id++
@@ -190,7 +190,7 @@ func BenchmarkDirectory(b *testing.B) {
 		d := NewDirectory()
 		const jobs = 1 << 20
 		for range jobs {
-			d.enter(&job{id: d.NextID()}, 3)
+			d.enter(newTestJob(d.NextID()), 3)
 		}
 		b.RunParallel(func(pb *testing.PB) {
 			for id := uint64(1); pb.Next(); id = id*25214903917%jobs + 1 {
@@ -205,13 +205,13 @@ func BenchmarkDirectory(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
 			const window = 100
-			var jobs [window]job
+			jobs := newTestJobs(window)
 			for i := 0; pb.Next(); i = (i + 1) % window {
 				if jobs[i].id != 0 {
 					d.leave(jobs[i].id)
 				}
 				jobs[i].id = d.NextID()
-				d.enter(&jobs[i], 3)
+				d.enter(jobs[i], 3)
 			}
 		})
 	})

@@ -33,7 +33,7 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 // Full tells whether a body of n bytes would surely be refused. Any goroutine
 // may call it, to spare itself the memory for reading such a body.
 func (b *Budget) Full(n int) bool {
-	return b.max != 0 && b.used.Load()+jobOverhead+int64(n) > b.max+b.slack
+	return b.max != 0 && b.used.Load()+footprint(n) > b.max+b.slack
 }
 
 // Hold counts n bytes that are on their way to become a job. It reports false,

@@ -25,7 +25,7 @@ func (p *person) deleteAll(ids []uint64) {
 // was given back can be taken again.
 func TestBudget(t *testing.T) {
 	const size = 1000
-	each := footprint(make([]byte, size))
+	each := footprint(size)
 
 	t.Run("one shard holds it to the byte", func(t *testing.T) {
 		for _, max := range []int64{each, 10 * each, 10*each + each - 1, 5000 * each} {

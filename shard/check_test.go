@@ -1,6 +1,10 @@
 package shard
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+)
 
 // check tells what of a sleeping shard's state contradicts the rest. It knows
 // nothing of commands; it recomputes what is counted along, and looks at every
@@ -24,12 +28,12 @@ func (s *Shard) check() error {
 	}
 	heap := func(h *jobHeap, where string, st state, right func(key, *job) bool) {
 		for i, e := range h.all() {
-			put(e.j, where, st)
-			if int(e.j.pos) != i || !right(e.key, e.j) {
-				fail("%s: job %d at %d has pos %d, key %v", where, e.j.id, i, e.j.pos, e.key)
+			put(e.ref.job(), where, st)
+			if int(e.ref.job().pos) != i || !right(e.key, e.ref.job()) {
+				fail("%s: job %d at %d has pos %d, key %v", where, e.ref.job().id, i, e.ref.job().pos, e.key)
 			}
 			if i > 0 && e.less(h.at((i-1)/4).key) {
-				fail("%s: job %d at %d is before its parent", where, e.j.id, i)
+				fail("%s: job %d at %d is before its parent", where, e.ref.job().id, i)
 			}
 		}
 	}
@@ -60,12 +64,12 @@ func (s *Shard) check() error {
 	// The clients are found by what refers to them.
 	clients := make(map[*Client]bool)
 	for j := range s.all() {
-		if j.holder != nil {
-			clients[j.holder] = true
+		if s.holderOf(j) != nil {
+			clients[s.holderOf(j)] = true
 		}
 	}
 	for j := range s.all() {
-		task := j.task()
+		task := s.taskOf(j)
 		if task == nil {
 			continue
 		}
@@ -75,12 +79,12 @@ func (s *Shard) check() error {
 	}
 	memory, listening := int64(0), 0
 	for j := range s.all() {
-		task := j.task()
+		task := s.taskOf(j)
 		if task == nil {
 			continue
 		}
 		memory += task.footprint()
-		if key, _ := task.keyOf(j.body()); task.keyed && j.tube.function.uniques[key] != j {
+		if key, _ := task.keyOf(s.body(j)); task.keyed && s.tubeOf(j).function.uniques[key] != j {
 			fail("job %d has a key that is another's", j.id)
 		}
 		n := 0
@@ -135,17 +139,17 @@ func (s *Shard) check() error {
 				fail("function %s has %d workers asleep of %d, in a tube that %d watch", name, asleep, f.workers, t.watching)
 			}
 			for k, j := range f.uniques {
-				if s.job(j.id) != j || j.tube != t || j.task() == nil || !j.task().keyed || j.state == buried {
+				if s.job(j.id) != j || s.tubeOf(j) != t || s.taskOf(j) == nil || !s.taskOf(j).keyed || j.state == buried {
 					fail("function %s has a job with the key %v that is none", name, k)
 				}
 			}
 		}
 		urgent, low, held, all := 0, 0, 0, 0
 		for _, e := range t.ready.all() {
-			if e.j.pri < 1024 {
+			if e.ref.job().pri < 1024 {
 				urgent++
 			}
-			if e.j.pri == PriLow {
+			if e.ref.job().pri == PriLow {
 				low++
 			}
 		}
@@ -153,7 +157,7 @@ func (s *Shard) check() error {
 			fail("tube %s counts %d of low priority for %d", name, t.low, low)
 		}
 		for j := range s.all() {
-			if j.tube == t {
+			if s.tubeOf(j) == t {
 				all++
 				if j.state == reserved {
 					held++
@@ -171,7 +175,7 @@ func (s *Shard) check() error {
 		needs(&t.due, earlier(t.pausedUntil, soonestOf(&t.delayed)), "tube "+name)
 	}
 	for i, c := range s.observers {
-		if !c.observing || c.observerAt != i {
+		if !c.observing || int(c.observerAt) != i {
 			fail("observer %d has it that it is %d, %t", i, c.observerAt, c.observing)
 		}
 		clients[c] = true
@@ -181,7 +185,7 @@ func (s *Shard) check() error {
 		n := 0
 		list(&c.heldList, func(j *job) {
 			n++
-			if place[j] != "held" || j.holder != c {
+			if place[j] != "held" || s.holderOf(j) != c {
 				fail("job %d is in the list of a client that does not hold it", j.id)
 			}
 		})
@@ -198,7 +202,7 @@ func (s *Shard) check() error {
 		needs(&c.due, next, "a client")
 		var last *listener
 		for l := c.listens; l != nil; l = l.clientNext {
-			if l.client != c || l.clientPrev != last || l.job.task() == nil {
+			if l.client != c || l.clientPrev != last || s.taskOf(l.job) == nil {
 				fail("a client waits for a job without a task, or its list is linked wrongly")
 			}
 			last = l
@@ -228,17 +232,17 @@ func (s *Shard) check() error {
 			fail("job %d is nowhere", j.id)
 		}
 		jobs++
-		memory += footprint(j.body())
-		task := j.task()
+		memory += footprint(int(j.size))
+		task := s.taskOf(j)
 		if j.foreground && (task == nil || task.Background || task.listeners == 0 && j.state != reserved || j.state == buried) {
 			fail("job %d is in the foreground, %v, but nobody waits for it", j.id, j.state)
 		}
-		if j.fails && (j.state != reserved || j.holder.waiter.inbox == nil || j.at == noDeadline) {
+		if j.fails && (j.state != reserved || s.holderOf(j).waiter.inbox == nil || j.at == noDeadline) {
 			fail("job %d, %v, is to fail at %d", j.id, j.state, j.at)
 		}
 		switch {
 		case s.logs(j):
-			live += weight(j, task)
+			live += s.weight(j)
 			in[j.file]++
 		case j.file != 0:
 			fail("job %d is not in the log, and has segment %d", j.id, j.file)
@@ -277,16 +281,7 @@ func (s *Shard) check() error {
 	if len(s.dues) > 0 && (s.armed == 0 || s.armed > s.dues[0].at) {
 		fail("the timer is set for %d, but %d comes first", s.armed, s.dues[0].at)
 	}
-	free := 0
-	for j := s.free; j != nil; j = j.next {
-		if place[j] != "" || j.body() != nil || j.tube != nil {
-			fail("a job in use is on the free list, or a free one keeps its body")
-		}
-		free++
-	}
-	if free != s.freeCount || free > maxFree {
-		fail("%d free jobs are counted for %d", s.freeCount, free)
-	}
+	s.checkStore(fail)
 	return err
 }
 
@@ -310,3 +305,80 @@ func (l *watchList) has(w *watch) bool {
 
 // isDue tells whether k is the place of j among what comes due.
 func isDue(k key, j *job) bool { return k.hi == uint64(j.at) }
+
+// checkStore looks at where the jobs are, and at the tables of what they refer to.
+func (s *Shard) checkStore(fail func(string, ...any)) {
+	used, large, tasks := make(map[uint32]uint32), 0, 0
+	holders := make(map[*Client]bool)
+	for j := range s.all() {
+		c := s.slab.chunks[j.chunk]
+		at := uintptr(unsafe.Pointer(j)) - uintptr(unsafe.Pointer(&c.memory[0]))
+		if at%uintptr(c.slot) != 0 || at >= uintptr(c.fresh) || int(c.slot) != (slotFor(int(j.size))+slotStep-1)/slotStep*slotStep {
+			fail("job %d with a body of %d bytes is at %d of a chunk of slots of %d bytes", j.id, j.size, at, c.slot)
+		}
+		used[j.chunk]++
+		if len(s.body(j)) != int(j.size) {
+			fail("the body of job %d is not all there", j.id)
+		}
+		if j.size > uint32(Inline) {
+			large++
+		}
+		if s.taskOf(j) != nil {
+			tasks++
+		}
+		if t := s.tubeOf(j); t == nil || s.tubes[t.Name] != t {
+			fail("job %d is in no tube", j.id)
+		}
+		if c := s.holderOf(j); (c != nil) != (j.state == reserved) {
+			fail("job %d is %v, and has a holder: %t", j.id, j.state, c != nil)
+		} else if c != nil {
+			holders[c] = true
+		}
+	}
+	roomy := make(map[*chunk]bool)
+	for i, c := range s.slab.room {
+		var last *chunk
+		for ; c != nil; c = c.next {
+			if c.full() || c.used == 0 || int(c.slot) != i*slotStep || c.prev != last {
+				fail("a chunk of %d used slots of %d bytes is in the list of those with room for %d, or linked wrongly", c.used, c.slot, i*slotStep)
+			}
+			roomy[c] = true
+			last = c
+		}
+	}
+	for i, c := range s.slab.chunks {
+		free := uint32(0)
+		for j := c.free; j != nil && c.used > 0; j = j.next {
+			if j.chunk != uint32(i) {
+				fail("a slot of chunk %d is on the free list of %d", j.chunk, i)
+			}
+			free++
+		}
+		if c.number != uint32(i) || c.used != used[uint32(i)] || c.used > 0 && (c.used+free)*c.slot != c.fresh {
+			fail("chunk %d (%d) counts %d used slots for %d, %d free up to %d", i, c.number, c.used, used[uint32(i)], free, c.fresh)
+		}
+		idle := slices.Contains(s.slab.spare, c) || slices.Contains(s.slab.empty, c)
+		if idle != (c.used == 0) || c.used > 0 && roomy[c] == c.full() {
+			fail("chunk %d, of %d used slots, is not where it belongs", i, c.used)
+		}
+	}
+	for t := range holders {
+		if s.holders.at(t.number) != t {
+			fail("a client that has jobs has another's number")
+		}
+	}
+	for _, t := range s.tubes {
+		if s.tubeTable.at(t.number) != t {
+			fail("tube %s has another's number", t.Name)
+		}
+	}
+	if n := s.tubeTable.len(); n != len(s.tubes) {
+		fail("%d tubes have numbers, of %d", n, len(s.tubes))
+	}
+	if s.bodies.len() != large || s.tasks.len() != tasks {
+		fail("there are %d large bodies and %d tasks, for jobs with %d and %d", s.bodies.len(), s.tasks.len(), large, tasks)
+	}
+}
+
+// len is how many have numbers.
+func (t *table[T]) len() int { return len(t.all) - len(t.free) }

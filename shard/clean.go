@@ -120,7 +120,7 @@ func (s *Shard) cleanSome(r *Request) {
 	size := int64(0)
 	for _, id := range r.ids {
 		if j := s.job(id); j != nil && j.file == uint32(r.N) {
-			size += weight(j, j.task())
+			size += s.weight(j)
 		}
 	}
 	if !s.log.FitsCopy(size + size/8) {

@@ -26,13 +26,14 @@ type Client struct {
 	aborted   uint64 // of the chain in which a command was aborted last
 	queued    bool   // in the queues of the watched tubes
 	counted   bool   // among the waiting clients of the shard, at countedAt
-	countedAt int
+	number    uint32 // in jobs that it has; 0 if it has not had any
+	countedAt int32
 	timeoutAt int64 // when the wait ends; 0 for never
 	soonAt    int64 // when a job held on another shard comes within the margin; 0 for never
 
 	// The observation of a probe: jobs better than told make it dirty.
 	observing  bool
-	observerAt int // index in the shard's observers
+	observerAt int32 // index in the shard's observers
 	told       key
 }
 

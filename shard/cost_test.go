@@ -211,31 +211,3 @@ func TestTimerIsSetForTheEarlier(t *testing.T) {
 		+3s
 		ann <- RESERVED 1 a`)
 }
-
-// TestFreeListIsBounded: deleted jobs are used again, and of very many only so
-// many are kept.
-func TestFreeListIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(1, NewDirectory(), 0)
-		defer g.stop()
-		p := g.newPerson()
-		ids := p.putAll(maxFree+100, 1)
-		free := func(want int, err string) {
-			g.look(func(s *Shard) {
-				if e := s.check(); e != nil {
-					t.Fatal(e)
-				}
-				if s.freeCount != want {
-					t.Errorf("%d jobs are free %s, want %d", s.freeCount, err, want)
-				}
-			})
-		}
-		free(0, "before any was deleted")
-		p.deleteAll(ids[:50])
-		free(50, "after 50 were deleted")
-		p.putAll(20, 1)
-		free(30, "after 20 were put")
-		p.deleteAll(ids[50:])
-		free(maxFree, "after a great many were deleted")
-	})
-}

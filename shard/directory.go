@@ -27,6 +27,9 @@ type Directory struct {
 	// ids is the last id given out.
 	ids atomic.Uint64
 	_   [56]byte
+	// noted is up to which one ids count as given out after a crash, whether they
+	// are or not; any shard writes it, once in idStep ids at most.
+	noted atomic.Uint64
 
 	// roots is in order. It is replaced by a changed copy, under mu.
 	roots atomic.Pointer[[]numbered]
@@ -58,10 +61,9 @@ type root struct {
 // page is about 512 ids. Those of ids in a row are far apart, so that two shards
 // that put jobs at the same time write different cache lines.
 type page struct {
-	// jobs are nil where there is none, and gone where there will be none. The
-	// shard that the job is on writes it; whoever takes out the page, from nil to
-	// gone.
-	jobs [pageSize]atomic.Pointer[job]
+	// jobs are 0 where there is none, and gone where there will be none. The shard
+	// that the job is on writes it; whoever takes out the page, from 0 to gone.
+	jobs [pageSize]atomic.Uintptr // jobRefs
 	// shards are their shards, counted from 1, or 0. The shard that the job is on
 	// writes it, while the job is in jobs.
 	shards [pageSize]atomic.Uint32
@@ -75,7 +77,7 @@ func at(id uint64) uint64 { return id%(pageSize/line)*line + id/(pageSize/line)%
 
 // gone is in all places of a page that was taken out: whoever is about to enter
 // a job there finds that out.
-var gone job
+const gone = 1
 
 // shard returns the shard that the job is on, -1 if there is no such job.
 func (p *page) shard(id uint64) int { return int(p.shards[at(id)].Load()) - 1 }
@@ -85,7 +87,7 @@ func (p *page) shard(id uint64) int { return int(p.shards[at(id)].Load()) - 1 }
 // not there any more now.
 func (p *page) empty(i, end uint64) bool {
 	for ; i < end; i++ {
-		if j := p.jobs[i].Load(); j != nil && j != &gone {
+		if j := p.jobs[i].Load(); j != 0 && j != gone {
 			return false
 		}
 	}
@@ -95,9 +97,9 @@ func (p *page) empty(i, end uint64) bool {
 // takeOut ends the page if there is no job in it.
 func (p *page) takeOut() bool {
 	for i := range p.jobs {
-		if !p.jobs[i].CompareAndSwap(nil, &gone) {
+		if !p.jobs[i].CompareAndSwap(0, gone) {
 			for i--; i >= 0; i-- {
-				p.jobs[i].Store(nil)
+				p.jobs[i].Store(0)
 			}
 			return false
 		}
@@ -119,6 +121,21 @@ func (d *Directory) NextID() uint64 { return d.ids.Add(1) }
 // goroutine may call it.
 func (d *Directory) LastID() uint64 { return d.ids.Load() }
 
+// note has ids up to that one count as given out after a crash. Any goroutine may
+// call it.
+func (d *Directory) note(id uint64) {
+	for {
+		was := d.noted.Load()
+		if was >= id || d.noted.CompareAndSwap(was, id) {
+			return
+		}
+	}
+}
+
+// LastNotedID returns the last id that was given out, or that counts as given out
+// after a crash; 0 if there is none. Any goroutine may call it.
+func (d *Directory) LastNotedID() uint64 { return max(d.LastID(), d.noted.Load()) }
+
 // Skip has ids up to that one count as given out, before any is given out.
 func (d *Directory) Skip(id uint64) { d.ids.Store(id) }
 
@@ -139,7 +156,7 @@ func (d *Directory) job(id uint64, shard int) *job {
 	if p == nil || p.shard(id) != shard {
 		return nil
 	}
-	return p.jobs[at(id)].Load()
+	return jobRef(p.jobs[at(id)].Load()).job()
 }
 
 // enter says that a job, which was not there before, is on the calling shard. It
@@ -154,7 +171,7 @@ func (d *Directory) enter(j *job, shard int) {
 // reports false if there is another, on any shard.
 func (d *Directory) tryEnter(j *job, shard int) bool {
 	p, i := d.page(j.id), at(j.id)
-	for p == nil || !p.jobs[i].CompareAndSwap(nil, j) { // once it is there, the page stays
+	for p == nil || !p.jobs[i].CompareAndSwap(0, uintptr(j.ref())) { // once it is there, the page stays
 		if p != nil && p.shard(j.id) >= 0 {
 			return false
 		}
@@ -168,7 +185,7 @@ func (d *Directory) tryEnter(j *job, shard int) bool {
 func (d *Directory) leave(id uint64) {
 	p, i := d.page(id), at(id)
 	p.shards[i].Store(0)
-	p.jobs[i].Store(nil)
+	p.jobs[i].Store(0)
 	// Of those who empty a page at the same time, the last one finds it empty.
 	if n := id >> pageBits; n < d.newest.Load() && p.empty(i/line*line, i/line*line+line) && p.empty(0, pageSize) {
 		d.mu.Lock()
@@ -189,7 +206,7 @@ func (d *Directory) allFrom(first uint64, shard int) iter.Seq[*job] {
 				if p.shard(i) != shard || n<<pageBits+i < first {
 					continue
 				}
-				if !yield(p.jobs[at(i)].Load()) {
+				if !yield(jobRef(p.jobs[at(i)].Load()).job()) {
 					return
 				}
 			}

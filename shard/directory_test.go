@@ -59,14 +59,14 @@ func TestDirectoryModel(t *testing.T) {
 				id := drop(&taken, rng.IntN(len(taken)))
 				if rng.IntN(2) == 0 {
 					model[id] = rng.IntN(mostShards)
-					d.enter(&job{id: id}, model[id])
+					d.enter(newTestJob(id), model[id])
 					there = append(there, id)
 				}
 			}
 		case n < 7 == grow || len(there) == 0:
 			id := d.NextID()
 			model[id] = rng.IntN(mostShards)
-			d.enter(&job{id: id}, model[id])
+			d.enter(newTestJob(id), model[id])
 			there = append(there, id)
 		default:
 			id := drop(&there, rng.IntN(len(there)))
@@ -96,7 +96,7 @@ func TestDirectoryModel(t *testing.T) {
 // nothing.
 func TestDirectoryUnknown(t *testing.T) {
 	d := NewDirectory()
-	d.enter(&job{id: d.NextID()}, 5)
+	d.enter(newTestJob(d.NextID()), 5)
 	for _, id := range []uint64{0, 2, pageSize - 1, pageSize, pageSize * rootSize, 1 << 32, 1<<63 + 1, 1<<64 - 1} {
 		if got := d.Lookup(id); got != -1 {
 			t.Errorf("job %d is on shard %d", id, got)
@@ -137,7 +137,7 @@ func TestDirectoryRace(t *testing.T) {
 							runtime.Gosched() // let the page go that it is about to enter
 						}
 						own[id] = rng.IntN(mostShards)
-						d.enter(&job{id: id}, own[id])
+						d.enter(newTestJob(id), own[id])
 						ids = append(ids, id)
 					} else {
 						// Mostly the last, so that there are often none at all.
@@ -214,7 +214,7 @@ func TestDirectoryMemory(t *testing.T) {
 	most := 0
 	for i := range n {
 		id := d.NextID()
-		d.enter(&job{id: id}, i%7)
+		d.enter(newTestJob(id), i%7)
 		if i%every == every/2 {
 			survivors = append(survivors, id)
 		}
@@ -257,7 +257,7 @@ func TestDirectoryGaps(t *testing.T) {
 	d := NewDirectory()
 	for range 100 {
 		id := d.NextID()
-		d.enter(&job{id: id}, 1)
+		d.enter(newTestJob(id), 1)
 		d.leave(id)
 		for range pageSize + pageSize/3 {
 			d.NextID()
@@ -297,15 +297,15 @@ func inStep(rounds uint64, one, other, look func(round uint64)) {
 func TestDirectoryLastAndNext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	d := NewDirectory()
-	d.enter(&job{id: 3 * pageSize}, 1) // all ids of the pages before have been given out
+	d.enter(newTestJob(3*pageSize), 1) // all ids of the pages before have been given out
 	rounds := uint64(10_000)
 	if testing.Short() {
 		rounds = 1000
 	}
 	id := func(i uint64) uint64 { return pageSize + i%pageSize }
-	d.enter(&job{id: id(0)}, 5)
+	d.enter(newTestJob(id(0)), 5)
 	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) {
-		d.enter(&job{id: id(i + 1)}, 5)
+		d.enter(newTestJob(id(i+1)), 5)
 		if got := d.Lookup(id(i + 1)); got != 5 {
 			t.Errorf("round %d: the job is on shard %d", i, got)
 		}
@@ -335,7 +335,7 @@ func TestDirectorySpread(t *testing.T) {
 	shards := make(map[uint64]int)
 	for i, id := range ids {
 		_, there := shards[id]
-		if d.tryEnter(&job{id: id}, i) == there {
+		if d.tryEnter(newTestJob(id), i) == there {
 			t.Fatalf("job %d entered: %v, but was there: %v", id, !there, there)
 		}
 		if !there {
@@ -375,8 +375,8 @@ func TestDirectoryLastAndNewest(t *testing.T) {
 	// The job is at the end of its page, so that who tries to take that out has
 	// done most of it when it is found.
 	id := func(i uint64) uint64 { return (i+1)*pageSize - 1 }
-	d.enter(&job{id: id(0)}, 5)
-	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) { d.enter(&job{id: id(i + 1)}, 5) }, func(uint64) {})
+	d.enter(newTestJob(id(0)), 5)
+	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) { d.enter(newTestJob(id(i+1)), 5) }, func(uint64) {})
 	if n := d.countPages(); n != 1 {
 		t.Errorf("%d pages for one job", n)
 	}

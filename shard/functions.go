@@ -70,7 +70,7 @@ func (s *Shard) dropFunction(r *Request) {
 	default:
 		t.jobs++ // so that the tube stays until the end
 		for j := range s.all() {
-			if j.tube == t && j.tasked && j.state != buried {
+			if j.inTube == t.number && j.tasked != 0 && j.state != buried {
 				s.callOff(j)
 			}
 		}
@@ -87,13 +87,13 @@ func (s *Shard) cancelJob(r *Request) {
 	switch j := s.job(r.ID); {
 	case j == nil || j.state == buried:
 		r.Status = NotFound
-	case j.state == reserved && !j.tasked:
+	case j.state == reserved && j.tasked == 0:
 		r.Status = Busy
 	case s.failed && s.logs(j):
 		r.Status = Failed
 	case j.state == reserved:
 		s.logDelete(j)
-		j.foreground, j.task().Background = true, false
+		j.foreground, s.taskOf(j).Background = true, false
 		s.finish(j, Fail, nil)
 	default:
 		s.callOff(j)
@@ -104,7 +104,7 @@ func (s *Shard) cancelJob(r *Request) {
 func (s *Shard) callOff(j *job) {
 	s.remove(j)
 	s.finish(j, Fail, nil)
-	j.tube.deletes++
+	s.tubeOf(j).deletes++
 	s.discard(j)
 }
 
@@ -127,7 +127,7 @@ func (s *Shard) listJobs(r *Request) {
 			continue
 		}
 		st := TaskStats{ID: j.id, Background: !j.foreground}
-		if task := j.task(); task != nil {
+		if task := s.taskOf(j); task != nil {
 			st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
 		} else {
 			st.Retries = j.timeouts + j.releases

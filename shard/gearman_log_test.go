@@ -387,7 +387,7 @@ func TestGearmanCancelIsDurable(t *testing.T) {
 // TestGearmanMemory: tasks, and who waits for them, count in the memory budget.
 func TestGearmanMemory(t *testing.T) {
 	task := &Task{Unique: "u", Reducer: "r of u"}
-	one := footprint([]byte("x\r\n")) + task.footprint() + listenerFootprint
+	one := footprint(3) + task.footprint() + listenerFootprint
 	g := newRig(1, NewDirectory(), one+listenerFootprint)
 	defer g.stop()
 	ann, _ := g.newWorker(1 << 30)
@@ -397,7 +397,7 @@ func TestGearmanMemory(t *testing.T) {
 			t.Errorf("%s: %d, want %d", what, got, want)
 		}
 	}
-	expect("one byte too many", ann.submit("f", "u", "x"+strings.Repeat("x", int(listenerFootprint)+1), false).Status, OutOfMemory)
+	expect("one slot too large", ann.submit("f", "u", "x"+strings.Repeat("x", int(listenerFootprint)+slotStep), false).Status, OutOfMemory)
 	r := ann.submit("f", "u", "x", false)
 	expect("the first", r.Status, OK)
 	expect("one who waits, too", ann.submit("f", "u", "x", false).Status, OK)

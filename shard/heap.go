@@ -16,7 +16,7 @@ func (k key) less(o key) bool {
 //
 // It is four-ary, since the cost of a heap of many jobs is cache misses and
 // four children share one or two cache lines; and it keeps the keys beside the
-// pointers, so that a comparison does not touch a job.
+// references, so that a comparison does not touch a job.
 //
 // The entries are in pages, so that a heap grows and shrinks without all of them
 // being copied, which for millions would take too long, nor leaving such copies
@@ -32,7 +32,7 @@ const heapPage = 4096
 
 type entry struct {
 	key
-	j *job
+	ref jobRef
 }
 
 func (h *jobHeap) len() int { return h.n }
@@ -50,7 +50,7 @@ func (h *jobHeap) top() *job {
 	if h.n == 0 {
 		return nil
 	}
-	return h.first[0].j
+	return h.first[0].ref.job()
 }
 
 func (h *jobHeap) push(k key, j *job) {
@@ -61,7 +61,7 @@ func (h *jobHeap) push(k key, j *job) {
 		h.rest = append(h.rest, new([heapPage]entry))
 	}
 	h.n++
-	h.up(h.n-1, entry{k, j})
+	h.up(h.n-1, entry{k, j.ref()})
 }
 
 // remove takes out j, which must be in this heap.
@@ -70,7 +70,6 @@ func (h *jobHeap) remove(j *job) {
 	h.n--
 	end := h.at(h.n)
 	last := *end
-	*end = entry{} // let the collector have the job
 	if i < h.n {
 		h.place(i, last)
 	}
@@ -100,7 +99,7 @@ func (h *jobHeap) shrink() {
 }
 
 // fix moves j, which must be in this heap, to where k belongs.
-func (h *jobHeap) fix(k key, j *job) { h.place(int(j.pos), entry{k, j}) }
+func (h *jobHeap) fix(k key, j *job) { h.place(int(j.pos), entry{k, j.ref()}) }
 
 // place puts e at i or where it belongs from there.
 func (h *jobHeap) place(i int, e entry) {
@@ -167,5 +166,5 @@ func (h *jobHeap) run(from, end int) []entry {
 
 func (h *jobHeap) set(i int, e entry) {
 	*h.at(i) = e
-	e.j.pos = int32(i)
+	e.ref.job().pos = int32(i)
 }

@@ -19,22 +19,27 @@ func (s state) String() string {
 // urgentPri is the priority below which a job counts as urgent.
 const urgentPri = 1024
 
-// job is one job. Its shard owns it and uses it again after the job is deleted;
-// only its body is ever seen by others.
+// job is one job, in a slot of its shard's slab, with its body behind it if that
+// is not large. Its shard owns it; nobody else ever sees any of it.
+//
+// Nothing in it but other jobs is pointed to: the collector does not look here.
 type job struct {
-	id     uint64
-	bytes  *byte // the body with its CRLF, see Request.Body; size of them
-	tube   *Tube
-	holder *Client // while reserved
+	id uint64
 
-	// Links of the buried list of the tube (in the order of burying) or of the
-	// held list of the holder (in the order of reserving).
+	// Links of the buried list of the tube (in the order of burying), of the held
+	// list of the holder (in the order of reserving), or of free slots.
 	prev, next *job
 
 	created int64 // on the shards' clock
 	at      int64 // deadline of a delayed or reserved job, on the shards' clock; of a buried one, see Shard.burials
 
-	size  uint32 // bytes
+	// Numbers in the tables of the jobStore.
+	inTube uint32
+	heldBy uint32 // a client, while reserved
+	tasked uint32 // a Task; 0 if it has none
+
+	chunk uint32 // of the slab
+	size  uint32 // of the body with its CRLF, in bytes
 	pri   uint32
 	delay uint32 // seconds: the last one given
 	ttr   uint32 // seconds
@@ -46,27 +51,114 @@ type job struct {
 
 	state state
 
-	tasked     bool // has a Task
 	foreground bool // is not in the log, and goes when nobody waits for it any more
 	fails      bool // while reserved: has failed at its deadline, rather than being ready again
 }
 
+// jobRef is a job in a place that the collector need not look at, since it knows
+// no jobs; 0 is none.
+type jobRef uintptr
+
+func (j *job) ref() jobRef { return jobRef(unsafe.Pointer(j)) }
+
+// job returns the job, nil for 0.
+func (r jobRef) job() *job { return *(**job)(unsafe.Pointer(&r)) }
+
 // noDeadline is a deadline that does not come.
 const noDeadline = 1 << 62
 
-// body returns the body with its CRLF, nil if there is none yet.
-func (j *job) body() []byte { return unsafe.Slice(j.bytes, j.size) }
+const jobSize = int(unsafe.Sizeof(job{}))
 
-// setBody takes over b, of at most 4 GiB.
-func (j *job) setBody(b []byte) { j.bytes, j.size = unsafe.SliceData(b), uint32(len(b)) }
+// Inline is how many bytes a body may have, with its CRLF, to be copied to where
+// its job is. A larger one stays where it is, and goes out from there.
+const Inline = maxSlot - jobSize
 
-// jobOverhead is what a job costs beside its body: itself, its place in a heap
-// and in the directory.
-const jobOverhead = int64(unsafe.Sizeof(job{})) + 24 + 12
+// jobStore is the jobs of a shard, and what they refer to.
+type jobStore struct {
+	slab      slab
+	tubeTable table[*Tube]
+	holders   table[*Client] // those that have jobs, or have had one
+	tasks     table[*Task]
+	bodies    table[[]byte] // the large ones
+}
 
-// footprint is what a job with that body counts for in the memory budget, in
-// bytes.
-func footprint(body []byte) int64 { return jobOverhead + int64(len(body)) }
+// allot returns a job with that id and body, else blank; nil if the system has no
+// memory. It takes a large body over.
+func (s *jobStore) allot(id uint64, body []byte) *job {
+	j := s.slab.take(slotFor(len(body)))
+	if j == nil {
+		return nil
+	}
+	*j = job{id: id, chunk: j.chunk, size: uint32(len(body))}
+	if len(body) > Inline {
+		*j.large() = s.bodies.add(body)
+	} else {
+		copy(j.inline(), body)
+	}
+	return j
+}
+
+// free forgets j, and its task, if it has one.
+func (s *jobStore) free(j *job) {
+	s.tasks.remove(j.tasked)
+	if j.size > uint32(Inline) {
+		s.bodies.remove(*j.large())
+	}
+	s.slab.give(j)
+}
+
+// slotFor returns how many bytes a job with a body of n needs.
+func slotFor(n int) int {
+	if n > Inline {
+		return jobSize + 4
+	}
+	return jobSize + n
+}
+
+// inline returns the body of a job where it is behind it.
+func (j *job) inline() []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(j), jobSize)), j.size)
+}
+
+// large returns the number of a large body, which is behind its job.
+func (j *job) large() *uint32 { return (*uint32)(unsafe.Add(unsafe.Pointer(j), jobSize)) }
+
+// body returns the body with its CRLF, which is good until the job is freed.
+func (s *jobStore) body(j *job) []byte {
+	if j.size > uint32(Inline) {
+		return s.bodies.at(*j.large())
+	}
+	return j.inline()
+}
+
+// bodyFor returns the body for an answer to w's client, who may see it when the
+// job is no more.
+func (s *jobStore) bodyFor(j *job, w *Waiter) []byte {
+	if j.size > uint32(Inline) {
+		return s.bodies.at(*j.large())
+	}
+	return w.Keep(j.inline(), "")
+}
+
+// tubeOf returns the tube that j is in.
+func (s *jobStore) tubeOf(j *job) *Tube { return s.tubeTable.at(j.inTube) }
+
+// holderOf returns the client that has j, nil if none has.
+func (s *jobStore) holderOf(j *job) *Client { return s.holders.at(j.heldBy) }
+
+// taskOf returns j's task, nil if it has none.
+func (s *jobStore) taskOf(j *job) *Task { return s.tasks.at(j.tasked) }
+
+// footprint is what a job with a body of that many bytes counts for in the memory
+// budget, in bytes: its slot, its place in a heap and in the directory, and the
+// body if that is elsewhere.
+func footprint(body int) int64 {
+	n := (slotFor(body)+slotStep-1)/slotStep*slotStep + 24 + 12
+	if body > Inline {
+		n += body
+	}
+	return int64(n)
+}
 
 // readyKey orders ready jobs: by priority and id.
 func (j *job) readyKey() key { return key{uint64(j.pri), j.id} }

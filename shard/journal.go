@@ -163,7 +163,7 @@ func (s *Shard) logPut(j *job, state binlog.State, at int64) {
 	r := &s.record
 	s.meta(&r.Meta, j, state, at)
 	r.Created = j.created + s.wall
-	j.record(r)
+	s.fill(r, j)
 	s.appended(s.log.Put(r))
 	r.Body = nil
 	s.place(j)
@@ -174,13 +174,13 @@ func (s *Shard) place(j *job) {
 	seg := s.segments.last()
 	j.file = uint32(seg.index)
 	seg.jobs++
-	s.live += weight(j, j.task())
+	s.live += s.weight(j)
 }
 
 // displace notes that j is no longer in the segment where it was, nor in any
 // other as yet.
 func (s *Shard) displace(j *job) {
-	s.live -= weight(j, j.task())
+	s.live -= s.weight(j)
 	s.segments.of(j.file).jobs--
 	j.file = 0
 }
@@ -213,14 +213,14 @@ func (j *job) meta(state binlog.State, at int64) binlog.Meta {
 }
 
 // mostPut is how many bytes the record of j takes at most.
-func mostPut(j *job) int {
-	return binlog.MostPut(len(j.tube.Name), len(j.body()), j.task().size())
+func (s *jobStore) mostPut(j *job) int {
+	return binlog.MostPut(len(s.tubeOf(j).Name), int(j.size), s.taskOf(j).size())
 }
 
 // record fills in what of j never changes, but for the time.
-func (j *job) record(r *binlog.Job) {
-	task := j.task()
-	r.TTR, r.Tube, r.Body = j.ttr, j.tube.Name, j.body()[:len(j.body())-2]
+func (s *jobStore) fill(r *binlog.Job, j *job) {
+	task := s.taskOf(j)
+	r.TTR, r.Tube, r.Body = j.ttr, s.tubeOf(j).Name, s.body(j)[:j.size-2]
 	r.Task, r.Unique, r.Reducer = task != nil, "", ""
 	if task != nil {
 		r.Unique, r.Reducer = task.Unique, task.Reducer
@@ -249,6 +249,7 @@ func (s *Shard) logID(id uint64) {
 		return
 	}
 	s.notedID = id + idStep - 1
+	s.cfg.Directory.note(s.notedID) // for when the record is cleaned away
 	s.appended(s.log.Delete(s.notedID))
 }
 
@@ -259,8 +260,8 @@ func (s *Shard) appended(bytes int) {
 
 // weight is about how many bytes j takes in the log. It stays the same for as
 // long as the job is there, with its task, if it has one.
-func weight(j *job, task *Task) int64 {
-	return 24 + int64(len(j.tube.Name)+len(j.body())+task.size())
+func (s *jobStore) weight(j *job) int64 {
+	return 24 + int64(len(s.tubeOf(j).Name)+int(j.size)+s.taskOf(j).size())
 }
 
 // refused tells whether a change cannot be made because it would not get into
@@ -295,7 +296,7 @@ func (s *Shard) logFailure() {
 	s.failed = true
 	s.endWaits(Failed)
 	for j := range s.all() {
-		if task := j.task(); task != nil && task.listeners > 0 && j.state != reserved {
+		if task := s.taskOf(j); task != nil && task.listeners > 0 && j.state != reserved {
 			s.finish(j, Fail, nil)
 			if j.foreground {
 				s.remove(j)

@@ -138,7 +138,7 @@ func heapIDs(h *jobHeap) []string {
 	})
 	var names []string
 	for _, e := range sorted {
-		names = append(names, jobName(e.j.id, e.j.state, e.j.at))
+		names = append(names, jobName(e.ref.job().id, e.ref.job().state, e.ref.job().at))
 	}
 	return names
 }

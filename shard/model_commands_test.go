@@ -32,7 +32,7 @@ func (m *model) serve(c, shard int, r *Request) {
 	r.Status = OK
 	switch r.Op {
 	case Put:
-		full := m.max != 0 && m.memory(-1)+footprint(r.Body) > m.max
+		full := m.max != 0 && m.memory(-1)+footprint(len(r.Body)) > m.max
 		if r.ID == 0 && !full {
 			m.lastID++
 			r.ID, r.Created = m.lastID, m.now
@@ -45,7 +45,7 @@ func (m *model) serve(c, shard int, r *Request) {
 		default:
 			m.tube(r.Tube.Name).total++
 			m.shards[shard].total++
-			m.jobs = append(m.jobs, modelJob{id: r.ID, tube: r.Tube.Name, body: string(r.Body), size: footprint(r.Body),
+			m.jobs = append(m.jobs, modelJob{id: r.ID, tube: r.Tube.Name, body: string(r.Body), size: footprint(len(r.Body)),
 				pri: r.Pri, ttr: r.TTR, created: r.Created})
 			m.readyOrDelayed(&m.jobs[len(m.jobs)-1], r.Delay)
 		}

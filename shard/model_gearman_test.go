@@ -316,7 +316,7 @@ func (m *model) submit(c, shard int, r *Request) {
 		return
 	}
 	task := Task{Unique: r.Task.Unique, Reducer: r.Task.Reducer}
-	size, listener := footprint(r.Body)+task.footprint(), listenerFootprint
+	size, listener := footprint(len(r.Body))+task.footprint(), listenerFootprint
 	if r.Task.Background {
 		listener = 0
 	}

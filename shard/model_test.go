@@ -311,7 +311,7 @@ func (m *model) tellObservers(t *modelTube, j *modelJob) {
 func (j *modelJob) readyKey() key { return key{uint64(j.pri), j.id} }
 
 func (m *model) grant(c, shard int, g Grant) {
-	g.Shard, g.Soonest = shard, m.soonest(c, shard)
+	g.Shard, g.Soonest = int32(shard), m.soonest(c, shard)
 	m.clients[c].grant = g
 	m.clients[c].phase = granted
 }

@@ -58,7 +58,9 @@ func (x *trial) gearmanCommand(i, shard int) *Request {
 			if x.workload == nil {
 				x.workload = r.Body
 			}
-			r.Body = x.workload
+			if r.Body = x.workload; len(r.Body) <= Inline {
+				x.workload = slices.Clone(r.Body) // the other is cleared
+			}
 		}
 		r.N = pickOne(x, "at", uint64(0), 0, 0, 1, uint64(time.Now().Unix())+1, uint64(time.Now().Unix())+3)
 	case Report:

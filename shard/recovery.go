@@ -13,6 +13,7 @@ import (
 // It is a binlog.Sink. It belongs to one goroutine at a time. Times in its jobs
 // are Unix time.
 type Recovery struct {
+	jobStore
 	jobs map[uint64]*job
 	// list holds them in the order in which they were found first, which is
 	// about that of their ids, so that the heaps are built fast.
@@ -24,6 +25,7 @@ type Recovery struct {
 	segments segments
 	burials  uint64
 	highest  uint64 // job id that was found: a higher one need not be looked for
+	line     []byte // for a body with its CRLF
 }
 
 // NewRecovery returns one without jobs.
@@ -58,42 +60,60 @@ func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	} else {
 		j = r.jobs[b.ID]
 	}
-	if j != nil && j.tasked != b.Task {
+	if j != nil && ((j.tasked != 0) != b.Task || !bytes.Equal(r.body(j)[:j.size-2], b.Body)) {
 		r.Delete(b.ID) // what one id cannot be
 		j = nil
 	}
 	if j == nil {
+		j = r.make(b.ID, r.withCRLF(b.Body))
 		if b.Task {
-			j = &new(Task).job
-			j.tasked = true
-		} else {
-			j = new(job)
+			j.tasked = r.tasks.add(new(Task))
 		}
-		r.jobs[b.ID] = j
-		r.list.append(j)
 	} else {
 		r.segments.of(j.file).jobs--
 	}
 	r.segments.add(segment)
 	j.file = uint32(segment)
 	r.segments.of(j.file).jobs++
-	if n := len(b.Body); len(j.body()) != n+2 || !bytes.Equal(j.body()[:n], b.Body) {
-		j.setBody(append(append(make([]byte, 0, n+2), b.Body...), '\r', '\n'))
+	j.ttr, j.created = max(b.TTR, 1), b.Created
+	if t := r.tubeOf(j); t == nil || t.Name != b.Tube {
+		j.inTube = r.tube(b.Tube).number
 	}
-	j.id, j.ttr, j.created = b.ID, max(b.TTR, 1), b.Created
-	if j.tube == nil || j.tube.Name != b.Tube {
-		j.tube = r.tube(b.Tube)
-	}
-	if task := j.task(); task != nil {
+	if task := r.taskOf(j); task != nil {
 		task.Unique, task.Reducer, task.Background = b.Unique, b.Reducer, true
 	}
 	r.set(j, &b.Meta)
 }
 
+// withCRLF returns a copy of a body as a job has it, which is the job's if it is
+// large, and else good until the next one.
+func (r *Recovery) withCRLF(body []byte) []byte {
+	line := r.line[:0]
+	if n := len(body) + len("\r\n"); n > Inline {
+		line = make([]byte, 0, n)
+	} else if cap(line) == 0 {
+		r.line = make([]byte, 0, Inline)
+		line = r.line
+	}
+	return append(append(line, body...), '\r', '\n')
+}
+
+// make returns a job with that id and body, else blank, which is entered; see
+// allot.
+func (r *Recovery) make(id uint64, body []byte) *job {
+	j := r.allot(id, body)
+	if j == nil {
+		panic("shard: the system has no memory for the jobs of the binlog")
+	}
+	r.jobs[id] = j
+	r.list.append(j)
+	return j
+}
+
 func (r *Recovery) tube(name string) *Tube {
 	t := r.tubes[name]
 	if t == nil {
-		t = newTube(name)
+		t = r.newTube(name)
 		r.tubes[name] = t
 	}
 	return t
@@ -121,6 +141,7 @@ func (r *Recovery) Delete(id uint64) {
 		r.segments.of(j.file).jobs--
 		delete(r.jobs, id)
 		r.list.remove(j)
+		r.free(j)
 	}
 }
 
@@ -148,14 +169,20 @@ func (r *Recovery) Drop(segment uint64) {
 func (r *Recovery) Move(to func(tube string) *Recovery) {
 	for j := r.list.head; j != nil; j = r.list.head {
 		r.list.remove(j)
-		t := to(j.tube.Name)
+		name := r.tubeOf(j).Name
+		t := to(name)
 		t.segments.add(0)
 		t.Delete(j.id)
-		j.tube = t.tube(j.tube.Name)
-		j.file = 0
+		m := t.make(j.id, r.body(j))
+		is := *m
+		*m = *j
+		m.prev, m.next, m.chunk = is.prev, is.next, is.chunk
+		m.inTube, m.tasked, m.file = t.tube(name).number, 0, 0
+		if task := r.taskOf(j); task != nil {
+			m.tasked = t.tasks.add(task)
+		}
+		r.free(j)
 		t.segments.of(0).jobs++
-		t.jobs[j.id] = j
-		t.list.append(j)
 		t.burials = max(t.burials, r.burials)
 		t.highest = max(t.highest, j.id)
 	}
@@ -170,14 +197,14 @@ func (r *Recovery) Write(log *binlog.Log) error {
 		if size == 0 {
 			r.segments.add(log.Segment())
 		}
-		if !log.FitsPut(mostPut(j)) {
+		if !log.FitsPut(r.mostPut(j)) {
 			return fmt.Errorf("the disk is too full to write all %d jobs of the directory again for this number of shards", len(r.jobs))
 		}
 		record := binlog.Job{
 			Meta:    j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at),
 			Created: j.created,
 		}
-		j.record(&record)
+		r.fill(&record, j)
 		n := log.Put(&record)
 		seg := r.segments.last()
 		seg.jobs++
@@ -215,6 +242,7 @@ func (s *Shard) begin() {
 }
 
 func (s *Shard) adopt(r *Recovery) {
+	s.jobStore, r.jobStore = r.jobStore, jobStore{}
 	s.jobs, s.segments, s.burials = len(r.jobs), r.segments, r.burials
 	var graves, twins []*job
 	for j := r.list.head; j != nil; j = r.list.head {
@@ -232,6 +260,7 @@ func (s *Shard) adopt(r *Recovery) {
 	lost := 0
 	for _, j := range twins {
 		if !s.rename(j) {
+			s.free(j)
 			lost++
 			continue
 		}
@@ -240,12 +269,17 @@ func (s *Shard) adopt(r *Recovery) {
 		}
 		s.restore(j)
 	}
+	for _, t := range r.tubes {
+		if t.jobs == 0 {
+			s.tubeTable.remove(t.number)
+		}
+	}
 	if len(twins) > 0 {
 		s.log.Renamed(len(twins)-lost, lost)
 	}
 	slices.SortFunc(graves, func(a, b *job) int { return cmp.Compare(a.at, b.at) })
 	for _, j := range graves {
-		j.tube.buried.append(j)
+		s.tubeOf(j).buried.append(j)
 		s.buried++
 	}
 }
@@ -253,15 +287,15 @@ func (s *Shard) adopt(r *Recovery) {
 // restore puts j where it was, if that is not the graveyard, with its task, if it
 // has one.
 func (s *Shard) restore(j *job) {
-	t := j.tube
+	t := s.tubeOf(j)
 	if t.jobs == 0 {
 		s.addTube(t)
 	}
 	t.jobs++
 	j.created -= s.wall
-	s.memory.charge(footprint(j.body()))
-	task := j.task()
-	s.live += weight(j, task)
+	s.memory.charge(footprint(int(j.size)))
+	task := s.taskOf(j)
+	s.live += s.weight(j)
 	if task != nil {
 		t.asFunction()
 		s.memory.charge(task.footprint())
@@ -288,7 +322,7 @@ func (s *Shard) restore(j *job) {
 // reports false if the disk is too full: then j is not served.
 func (s *Shard) rename(j *job) bool {
 	s.segments.of(j.file).jobs--
-	if !s.log.FitsPut(mostPut(j)) {
+	if !s.log.FitsPut(s.mostPut(j)) {
 		s.jobs--
 		return false
 	}
@@ -299,7 +333,7 @@ func (s *Shard) rename(j *job) bool {
 	r := &s.record
 	r.Meta = j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at)
 	r.Created = j.created
-	j.record(r)
+	s.fill(r, j)
 	s.appended(s.log.Put(r))
 	r.Body = nil
 	s.appended(s.log.Delete(old))

@@ -110,10 +110,10 @@ func TestRecoveryOfTwins(t *testing.T) {
 				for j := range sh.all() {
 					old := j.id - uint64(i)*n // those of shard 1 have been renamed
 					want := fmt.Append(nil, i, " ", old)
-					if !bytes.Equal(j.body(), append(want, '\r', '\n')) || j.pri != uint32(old) || j.state == reserved {
-						t.Errorf("start %d: job %d on shard %d is %q, %v, priority %d", start, j.id, i, j.body(), j.state, j.pri)
+					if !bytes.Equal(sh.body(j), append(want, '\r', '\n')) || j.pri != uint32(old) || j.state == reserved {
+						t.Errorf("start %d: job %d on shard %d is %q, %v, priority %d", start, j.id, i, sh.body(j), j.state, j.pri)
 					}
-					task := j.task()
+					task := sh.taskOf(j)
 					if tasked := old%2 == 0; tasked != (task != nil) || tasked &&
 						(task.Unique != fmt.Sprint("unique ", old) || task.Reducer != fmt.Sprint("reducer ", old) || !task.Background) {
 						t.Errorf("start %d: job %d on shard %d has the task %+v", start, j.id, i, task)
@@ -121,7 +121,7 @@ func TestRecoveryOfTwins(t *testing.T) {
 					if got := d.Lookup(j.id); got != i {
 						t.Errorf("start %d: job %d is on shard %d, want %d", start, j.id, got, i)
 					}
-					bodies = append(bodies, string(j.body()))
+					bodies = append(bodies, string(sh.body(j)))
 				}
 				slices.Sort(bodies)
 				if m := len(slices.Compact(bodies)); m != n || sh.jobs != n || sh.ready != n/3 || sh.delayed != n/3 || sh.buried != n/3 {
@@ -132,7 +132,7 @@ func TestRecoveryOfTwins(t *testing.T) {
 					in += seg.jobs
 				}
 				for j := range sh.all() {
-					weighs += weight(j, j.task())
+					weighs += sh.weight(j)
 				}
 				if in != n || sh.live != weighs {
 					t.Errorf("start %d: segments of shard %d have %d jobs, %d bytes of %d", start, i, in, sh.live, weighs)

@@ -102,7 +102,11 @@ type Request struct {
 	Client *Client // the client's side at this shard
 	Tube   *Tube
 	Name   string // of a tube
-	Body   []byte // with its trailing CRLF; immutable once posted
+	// Body has its trailing CRLF. A put's is copied by the shard, if it has no more
+	// than Inline bytes, and else the shard's from then on: nobody changes it. In an
+	// answer it is one that nobody changes or one that the Waiter keeps: to be used
+	// before its Drop.
+	Body []byte
 
 	ID      uint64 // a put with an ID has taken it already, and was counted
 	Created int64  // put with an ID: when its line came, on the shards' Clock

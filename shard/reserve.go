@@ -48,9 +48,10 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 
 // assign answers r with j.
 func (s *Shard) assign(r *Request, j *job) {
-	r.ID, r.Body = j.id, j.body()
-	if r.Client.waiter.inbox != nil {
-		r.Tube, r.Task = j.tube, j.task()
+	w := r.Client.waiter
+	r.ID, r.Body = j.id, s.bodyFor(j, w)
+	if w.inbox != nil {
+		r.Tube, r.Task = s.tubeOf(j), s.taskOf(j)
 	}
 }
 
@@ -71,7 +72,7 @@ func (s *Shard) enqueue(c *Client, r *Request) {
 // countWaiting has this shard, of all that c is queued on, count it as waiting
 // and end its wait in time.
 func (s *Shard) countWaiting(c *Client, r *Request) {
-	c.counted, c.countedAt = true, len(s.waits)
+	c.counted, c.countedAt = true, int32(len(s.waits))
 	s.waits = append(s.waits, c)
 	if r.Timeout > 0 {
 		c.timeoutAt = s.now + r.Timeout
@@ -118,9 +119,9 @@ func (s *Shard) offer(t *Tube) {
 		if c.waiter.claim(c.seq) {
 			s.unready(j)
 			s.makeReserved(j, c)
-			g := Grant{Status: OK, ID: j.id, Body: j.body()}
+			g := Grant{Status: OK, ID: j.id, Body: s.bodyFor(j, c.waiter)}
 			if c.waiter.inbox != nil {
-				g.Tube, g.Task = t, j.task()
+				g.Tube, g.Task = t, s.taskOf(j)
 			}
 			s.grant(c, g)
 			continue
@@ -154,7 +155,7 @@ func (s *Shard) endWaits(status Status) {
 // at the end of the batch.
 func (s *Shard) grant(c *Client, g Grant) {
 	s.leave(c)
-	g.Shard = s.cfg.Index
+	g.Shard = int32(s.cfg.Index)
 	g.Soonest = c.soonest()
 	c.waiter.grant = g
 	s.held.granted = append(s.held.granted, c.waiter)
@@ -228,7 +229,7 @@ func (s *Shard) takeBest(r *Request) {
 
 func (s *Shard) observe(c *Client, told key) {
 	c.told = told
-	c.observing, c.observerAt = true, len(s.observers)
+	c.observing, c.observerAt = true, int32(len(s.observers))
 	s.observers = append(s.observers, c)
 }
 

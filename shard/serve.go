@@ -41,11 +41,11 @@ func (s *Shard) serve(r *Request) {
 	case Inquire:
 		s.inquire(r)
 	case PeekReady:
-		r.found(r.Tube.ready.top())
+		s.found(r, r.Tube.ready.top())
 	case PeekDelayed:
-		r.found(r.Tube.delayed.top())
+		s.found(r, r.Tube.delayed.top())
 	case PeekBuried:
-		r.found(r.Tube.buried.head)
+		s.found(r, r.Tube.buried.head)
 	case Kick:
 		s.kickSome(r)
 	case StatsTube:
@@ -139,12 +139,12 @@ func (s *Shard) serve(r *Request) {
 }
 
 // found answers with j.
-func (r *Request) found(j *job) {
+func (s *Shard) found(r *Request, j *job) {
 	if j == nil {
 		r.Status = NotFound
 		return
 	}
-	r.ID, r.Body = j.id, j.body()
+	r.ID, r.Body = j.id, s.bodyFor(j, r.Client.waiter)
 }
 
 func (s *Shard) put(r *Request) {
@@ -152,7 +152,7 @@ func (s *Shard) put(r *Request) {
 	case s.failed:
 		r.Status = Failed
 		return
-	case !s.memory.fits(footprint(r.Body)):
+	case !s.memory.fits(footprint(len(r.Body))):
 		r.Status = OutOfMemory
 		return
 	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):
@@ -167,6 +167,10 @@ func (s *Shard) put(r *Request) {
 		return
 	}
 	j := s.newJob(r)
+	if j == nil {
+		r.Status = OutOfMemory
+		return
+	}
 	if j.delay > 0 {
 		s.logPut(j, binlog.Delayed, s.now+int64(j.delay)*second)
 		s.makeDelayed(j)
@@ -179,7 +183,7 @@ func (s *Shard) put(r *Request) {
 // jobCommand does a command by id. It reports false if j is not in a state for
 // it. Where the log stands against the command, it answers itself.
 func (s *Shard) jobCommand(r *Request, j *job) bool {
-	mine := j.state == reserved && j.holder == r.Client
+	mine := j.state == reserved && s.holderOf(j) == r.Client
 	switch r.Op {
 	case ReserveJob:
 		if j.state == reserved {
@@ -199,7 +203,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		}
 		s.remove(j)
 		s.makeReserved(j, r.Client)
-		r.Body = j.body()
+		r.Body = s.bodyFor(j, r.Client.waiter)
 	case Delete:
 		if j.state == reserved && !mine {
 			return false
@@ -209,14 +213,14 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			return true
 		}
 		s.remove(j)
-		if j.tasked {
+		if j.tasked != 0 {
 			kind := Fail // it was called off
 			if mine {
 				kind = Complete
 			}
 			s.finish(j, kind, nil)
 		}
-		j.tube.deletes++
+		s.tubeOf(j).deletes++
 		s.discard(j)
 	case Release:
 		if !mine {
@@ -249,7 +253,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			s.fail(j, Fail, nil)
 			return true
 		}
-		if j.foreground && !s.keep(r, j, j.task()) {
+		if j.foreground && !s.keep(r, j, s.taskOf(j)) {
 			return true
 		}
 		s.remove(j)
@@ -272,7 +276,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 	case StatsJob:
 		r.Job = s.jobStats(j)
 	case Peek:
-		r.Body = j.body()
+		r.Body = s.bodyFor(j, r.Client.waiter)
 	}
 	return true
 }
@@ -380,4 +384,6 @@ func (s *Shard) detach(c *Client) {
 		s.unuse(c, c.using)
 	}
 	s.unschedule(&c.due)
+	s.holders.remove(c.number)
+	c.number = 0
 }

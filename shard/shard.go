@@ -40,11 +40,10 @@ type Shard struct {
 
 	now       int64  // of the batch being served, on cfg.Clock
 	deadlines uint64 // how many have been given out, see Shard.deadline
-	tubes     map[string]*Tube
-	jobs      int  // how many there are
-	free      *job // deleted jobs to be used again, linked by next
-	freeCount int
-	memory    ration
+	jobStore
+	jobs   int // how many there are
+	tubes  map[string]*Tube
+	memory ration
 
 	dues  dueHeap
 	timer *time.Timer

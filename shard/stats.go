@@ -98,7 +98,7 @@ func (s *Shard) tubeStats(t *Tube) *TubeStats {
 
 func (s *Shard) jobStats(j *job) *JobStats {
 	st := &JobStats{
-		ID: j.id, Tube: j.tube.Name, State: j.state.String(), Pri: j.pri, Delay: j.delay, TTR: j.ttr,
+		ID: j.id, Tube: s.tubeOf(j).Name, State: j.state.String(), Pri: j.pri, Delay: j.delay, TTR: j.ttr,
 		Age:      (s.now - j.created) / second,
 		Reserves: j.reserves, Timeouts: j.timeouts, Releases: j.releases, Buries: j.buries, Kicks: j.kicks,
 	}

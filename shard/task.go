@@ -37,11 +37,8 @@ const TaskTTR = 3600
 // set by who submits it and never change, so that anyone may read them; all else
 // belongs to who has the shard's turn.
 //
-// It begins with its job, so that the two are one object and each leads to the
-// other. Who submits it leaves all but what is said here alone.
+// Who submits it leaves all but what is said here alone.
 type Task struct {
-	job job
-
 	Unique, Reducer string
 	// Background says that nobody waits for the job, and that it is kept in the
 	// log. It is set by who submits it; the shard sets it when a job of the
@@ -63,7 +60,8 @@ type taskKey struct {
 	text     string
 }
 
-// keyOf returns the key of a task with that body; ok is false if it has none.
+// keyOf returns the key of a task with that body, which it refers to; ok is false if
+// it has none.
 func (t *Task) keyOf(body []byte) (key taskKey, ok bool) {
 	if t.Unique != "-" {
 		return taskKey{text: t.Unique}, t.Unique != ""
@@ -72,7 +70,7 @@ func (t *Task) keyOf(body []byte) (key taskKey, ok bool) {
 	if n == 0 {
 		return taskKey{}, false
 	}
-	return taskKey{true, unsafe.String(unsafe.SliceData(body), n)}, true // nobody changes a body
+	return taskKey{true, unsafe.String(unsafe.SliceData(body), n)}, true
 }
 
 // listener is a client that waits for a job, once for each time that it has
@@ -102,14 +100,6 @@ func (t *Tube) asFunction() *function {
 	return t.function
 }
 
-// task returns j's task, nil if it has none.
-func (j *job) task() *Task {
-	if !j.tasked {
-		return nil
-	}
-	return (*Task)(unsafe.Pointer(j)) // which begins with it
-}
-
 // logs tells whether the log has j.
 func (s *Shard) logs(j *job) bool { return s.log != nil && !j.foreground }
 
@@ -129,7 +119,7 @@ func (s *Shard) submit(r *Request) {
 			return
 		}
 	}
-	size := footprint(r.Body) + task.footprint()
+	size := footprint(len(r.Body)) + task.footprint()
 	if !task.Background {
 		size += listenerFootprint
 	}
@@ -149,12 +139,16 @@ func (s *Shard) submit(r *Request) {
 		t = s.tube(r.Name)
 		f = t.asFunction()
 		r.ID, r.Created, r.Tube, r.TTR = s.cfg.Directory.NextID(), s.now, t, TaskTTR
-		j := &task.job
-		s.enter(j, r)
-		j.tasked = true
+		j := s.newJob(r)
+		if j == nil {
+			r.Status = OutOfMemory
+			return
+		}
+		j.tasked = s.tasks.add(task)
 		s.memory.charge(task.footprint())
 		if keyed {
 			task.keyed = true
+			key, _ = task.keyOf(s.body(j)) // r's goes
 			f.uniques[key] = j
 		}
 		if !task.Background {
@@ -175,7 +169,7 @@ func (s *Shard) submit(r *Request) {
 
 // join serves Submit of a job that is there already.
 func (s *Shard) join(r *Request, j *job) {
-	task := j.task()
+	task := s.taskOf(j)
 	switch {
 	case s.failed:
 		r.Status = Failed
@@ -196,7 +190,7 @@ func (s *Shard) join(r *Request, j *job) {
 // keep makes j, which was in the foreground, a job of the background: it is in
 // the log from now on. It reports false if there is no room, and answers r.
 func (s *Shard) keep(r *Request, j *job, task *Task) bool {
-	if s.log != nil && !s.log.FitsPut(mostPut(j)) {
+	if s.log != nil && !s.log.FitsPut(s.mostPut(j)) {
 		s.noRoom(r)
 		return false
 	}
@@ -213,11 +207,11 @@ func (s *Shard) keep(r *Request, j *job, task *Task) bool {
 // claimKey has tasks coalesced with j's from now on, if they are not with
 // another's.
 func (s *Shard) claimKey(j *job, task *Task) {
-	f := j.tube.function
+	f := s.tubeOf(j).function
 	if f == nil {
 		return // it was dropped while j was buried
 	}
-	if key, ok := task.keyOf(j.body()); ok && f.uniques[key] == nil {
+	if key, ok := task.keyOf(s.body(j)); ok && f.uniques[key] == nil {
 		task.keyed = true
 		f.uniques[key] = j
 	}
@@ -226,15 +220,15 @@ func (s *Shard) claimKey(j *job, task *Task) {
 // forgetKey has no task coalesced with j's any more.
 func (s *Shard) forgetKey(j *job, task *Task) {
 	if task.keyed {
-		key, _ := task.keyOf(j.body())
-		delete(j.tube.function.uniques, key)
+		key, _ := task.keyOf(s.body(j))
+		delete(s.tubeOf(j).function.uniques, key)
 		task.keyed = false
 	}
 }
 
 // footprint is what a task counts for in the memory budget, in bytes.
 func (t *Task) footprint() int64 {
-	return int64(unsafe.Sizeof(Task{})-unsafe.Sizeof(job{})) + int64(t.size())
+	return int64(unsafe.Sizeof(Task{})) + int64(t.size())
 }
 
 // listenerFootprint is the same for a listener.
@@ -271,10 +265,10 @@ func (s *Shard) listen(c *Client, j *job, task *Task) {
 // others.
 func (s *Shard) term(j *job, c *Client) key {
 	at := int64(noDeadline)
-	if !j.tasked {
+	if j.tasked == 0 {
 		at = s.now + int64(j.ttr)*second
 	}
-	if _, w := c.watchOn(j.tube); w != nil && w.timeout != 0 {
+	if _, w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
 		if end := s.now + int64(w.timeout)*second; end <= at {
 			at, j.fails = end, true
 		}
@@ -311,7 +305,7 @@ func (s *Shard) unlisten(l *listener, task *Task) {
 func (s *Shard) deafen(c *Client) {
 	for l := c.listens; l != nil; l = c.listens {
 		j := l.job
-		s.unlisten(l, j.task())
+		s.unlisten(l, s.taskOf(j))
 		if s.abandoned(j) && j.state != reserved {
 			s.remove(j)
 			s.discard(j)
@@ -320,7 +314,7 @@ func (s *Shard) deafen(c *Client) {
 }
 
 // abandoned tells whether nobody waits for j, which is in the foreground.
-func (s *Shard) abandoned(j *job) bool { return j.foreground && j.task().listeners == 0 }
+func (s *Shard) abandoned(j *job) bool { return j.foreground && s.taskOf(j).listeners == 0 }
 
 // tell sends the clients that wait for j an event.
 func (s *Shard) tell(j *job, task *Task, e Event) {
@@ -334,7 +328,7 @@ func (s *Shard) tell(j *job, task *Task, e Event) {
 // finish tells the clients that wait for j, if there are any, how it has ended,
 // and has nobody wait for it any more. It does nothing for a job without a task.
 func (s *Shard) finish(j *job, kind EventKind, data []byte) {
-	task := j.task()
+	task := s.taskOf(j)
 	if task == nil {
 		return
 	}
@@ -356,11 +350,11 @@ func (s *Shard) send(c *Client, e *Event, logged bool) {
 // report serves Report: what a worker says of a job that it has.
 func (s *Shard) report(r *Request) {
 	j := s.job(r.ID)
-	if j == nil || j.state != reserved || j.holder != r.Client {
+	if j == nil || j.state != reserved || s.holderOf(j) != r.Client {
 		r.Status = NotFound
 		return
 	}
-	task := j.task()
+	task := s.taskOf(j)
 	switch kind := EventKind(r.N); kind {
 	case Data, Warning, Progress:
 		if task != nil {
@@ -378,7 +372,7 @@ func (s *Shard) report(r *Request) {
 		}
 		s.remove(j)
 		s.finish(j, Complete, r.Body)
-		j.tube.deletes++
+		s.tubeOf(j).deletes++
 		s.discard(j)
 	case Fail, Exception:
 		if task == nil {
@@ -397,7 +391,7 @@ func (s *Shard) report(r *Request) {
 // then, what beanstalkd's put has put is buried.
 func (s *Shard) fail(j *job, kind EventKind, data []byte) {
 	s.remove(j)
-	if j.tasked {
+	if j.tasked != 0 {
 		s.finish(j, kind, data)
 		s.discard(j)
 		return
@@ -417,10 +411,10 @@ func (s *Shard) giveUp(j *job) {
 // for another to have. If it is of the foreground and nobody waits for it any
 // more, it goes.
 func (s *Shard) comesAgain(j *job) bool {
-	if !j.tasked {
+	if j.tasked == 0 {
 		return true
 	}
-	task := j.task()
+	task := s.taskOf(j)
 	if s.failed && task.listeners > 0 {
 		s.finish(j, Fail, nil) // nobody will get it
 	}
@@ -466,7 +460,7 @@ func (s *Shard) describe(r *Request, j *job) {
 	if j.state == reserved {
 		r.N = 1
 	}
-	if task := j.task(); task != nil {
+	if task := s.taskOf(j); task != nil {
 		r.Pri, r.Delay = task.done, task.total
 		r.N |= uint64(task.listeners) << 1
 	}

@@ -24,7 +24,7 @@ import (
 // makeReady puts j, which is in no state, among the ready jobs of its tube,
 // and serves a client that waits for it.
 func (s *Shard) makeReady(j *job) {
-	t := j.tube
+	t := s.tubeOf(j)
 	j.state = ready
 	t.ready.push(j.readyKey(), j)
 	s.ready++
@@ -47,7 +47,7 @@ func (s *Shard) makeReady(j *job) {
 }
 
 func (s *Shard) unready(j *job) {
-	t := j.tube
+	t := s.tubeOf(j)
 	t.ready.remove(j)
 	s.ready--
 	if j.pri < urgentPri {
@@ -63,7 +63,7 @@ func (s *Shard) unready(j *job) {
 func (s *Shard) makeDelayed(j *job) { s.makeDelayedUntil(j, s.now+int64(j.delay)*second) }
 
 func (s *Shard) makeDelayedUntil(j *job, at int64) {
-	t := j.tube
+	t := s.tubeOf(j)
 	j.state = delayed
 	t.delayed.push(s.deadlineAt(j, at), j)
 	s.delayed++
@@ -71,7 +71,7 @@ func (s *Shard) makeDelayedUntil(j *job, at int64) {
 }
 
 func (s *Shard) undelay(j *job) {
-	j.tube.delayed.remove(j)
+	s.tubeOf(j).delayed.remove(j)
 	s.delayed--
 }
 
@@ -80,14 +80,17 @@ func (s *Shard) makeReserved(j *job, c *Client) {
 	j.state = reserved
 	j.reserves++
 	s.logChange(j, binlog.Ready, 0)
-	j.holder = c
+	if c.number == 0 {
+		c.number = s.holders.add(c)
+	}
+	j.heldBy = c.number
 	if c.waiter.inbox == nil {
 		c.held.push(s.deadline(j, j.ttr), j)
 	} else {
 		c.held.push(s.term(j, c), j)
 	}
 	c.heldList.append(j)
-	j.tube.reserved++
+	s.tubeOf(j).reserved++
 	s.reserved++
 	if j.at != noDeadline {
 		s.schedule(&c.due, j.at)
@@ -95,11 +98,11 @@ func (s *Shard) makeReserved(j *job, c *Client) {
 }
 
 func (s *Shard) unreserve(j *job) {
-	c := j.holder
+	c := s.holderOf(j)
 	c.held.remove(j)
 	c.heldList.remove(j)
-	j.holder, j.fails = nil, false
-	j.tube.reserved--
+	j.heldBy, j.fails = 0, false
+	s.tubeOf(j).reserved--
 	s.reserved--
 }
 
@@ -110,15 +113,15 @@ func (s *Shard) makeBuried(j *job) {
 	s.burials++
 	j.at = int64(s.burials)
 	s.logChange(j, binlog.Buried, j.at)
-	j.tube.buried.append(j)
+	s.tubeOf(j).buried.append(j)
 	s.buried++
 }
 
 func (s *Shard) unbury(j *job) {
-	j.tube.buried.remove(j)
+	s.tubeOf(j).buried.remove(j)
 	s.buried--
-	if j.tasked {
-		s.claimKey(j, j.task())
+	if j.tasked != 0 {
+		s.claimKey(j, s.taskOf(j))
 	}
 }
 
@@ -163,52 +166,36 @@ func (s *Shard) job(id uint64) *job { return s.cfg.Directory.job(id, s.cfg.Index
 // all goes through all jobs, the long way.
 func (s *Shard) all() iter.Seq[*job] { return s.cfg.Directory.all(s.cfg.Index) }
 
-// maxFree is how many deleted jobs a shard keeps to use them again.
-const maxFree = 8192
-
-// newJob returns a job for a put; see enter.
+// newJob returns the job of a put, in no state, which is entered everywhere; nil
+// if the system has no memory for it. r has an id and a tube.
 func (s *Shard) newJob(r *Request) *job {
-	j := s.free
+	j := s.allot(r.ID, r.Body)
 	if j == nil {
-		j = new(job)
-	} else {
-		s.free = j.next
-		s.freeCount--
+		return nil
 	}
-	s.enter(j, r)
-	return j
-}
-
-// enter makes j the job of a put, in no state, and enters it everywhere.
-func (s *Shard) enter(j *job, r *Request) {
-	*j = job{id: r.ID, tube: r.Tube, created: r.Created, pri: r.Pri, delay: r.Delay, ttr: r.TTR}
-	j.setBody(r.Body)
+	t := r.Tube
+	j.inTube, j.created, j.pri, j.delay, j.ttr = t.number, r.Created, r.Pri, r.Delay, r.TTR
 	s.jobs++
 	s.cfg.Directory.enter(j, s.cfg.Index)
-	s.memory.charge(footprint(j.body()))
+	s.memory.charge(footprint(len(r.Body)))
 	s.total++
-	j.tube.total++
-	j.tube.jobs++
+	t.total++
+	t.jobs++
+	return j
 }
 
 // discard forgets j, which is in no state.
 func (s *Shard) discard(j *job) {
-	t := j.tube
+	t := s.tubeOf(j)
 	s.logDelete(j)
-	tasked := j.tasked
-	if tasked {
-		task := j.task()
+	if task := s.taskOf(j); task != nil {
 		s.forgetKey(j, task)
 		s.memory.charge(-task.footprint())
 	}
 	s.jobs--
 	s.cfg.Directory.leave(j.id)
-	s.memory.charge(-footprint(j.body()))
+	s.memory.charge(-footprint(int(j.size)))
 	t.jobs--
-	*j = job{}
-	if s.freeCount < maxFree && !tasked {
-		j.next, s.free = s.free, j
-		s.freeCount++
-	}
+	s.free(j)
 	s.drop(t)
 }

@@ -8,6 +8,8 @@ type Tube struct {
 	Name  string
 	Shard int
 
+	number uint32 // in its jobs
+
 	ready   jobHeap // by (priority, id)
 	delayed jobHeap // by deadline
 	buried  jobList // in the order of burying
@@ -80,14 +82,15 @@ func (l *watchList) remove(w *watch) {
 func (s *Shard) tube(name string) *Tube {
 	t := s.tubes[name]
 	if t == nil {
-		t = newTube(name)
+		t = s.newTube(name)
 		s.addTube(t)
 	}
 	return t
 }
 
-func newTube(name string) *Tube {
+func (s *jobStore) newTube(name string) *Tube {
 	t := &Tube{Name: name}
+	t.number = s.tubeTable.add(t)
 	t.due.owner = t
 	return t
 }
@@ -107,6 +110,7 @@ func (s *Shard) drop(t *Tube) {
 	}
 	s.unschedule(&t.due)
 	delete(s.tubes, t.Name)
+	s.tubeTable.remove(t.number)
 	s.tellRoster(tubeGone, t.Name)
 }
 

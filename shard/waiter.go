@@ -1,6 +1,9 @@
 package shard
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // Waiter is what all shards share of one client: the claim that decides who
 // answers a reserve that waits, and the client's wake-up. There is one for
@@ -23,6 +26,11 @@ type Waiter struct {
 
 	seq uint64 // of the claim; the owner's own copy
 
+	// bodies holds small bodies on their way: of puts, which the owner has kept
+	// before it posts them, and of answers, which shards keep before they answer.
+	// Only one of them serves the owner at a time.
+	bodies *[]byte
+
 	// inbox is where a Gearman client is told what it does not wait for; nil for
 	// other clients. It never changes.
 	inbox *Inbox
@@ -31,9 +39,9 @@ type Waiter struct {
 // Grant is the answer of a reserve that had to wait.
 type Grant struct {
 	Status  Status // OK, TimedOut or DeadlineSoon
+	Shard   int32  // that answered
 	ID      uint64
 	Body    []byte
-	Shard   int   // that answered
 	Soonest int64 // see Request
 	// To a Grab, as in its Request.
 	Tube *Tube
@@ -64,6 +72,35 @@ func NewListener(b *Inbox) *Waiter {
 	w := NewWaiter()
 	w.inbox = b
 	return w
+}
+
+// bodyBuffers are for Waiter.bodies, each as large as one was that somebody
+// needed: 128 small bodies at most.
+var bodyBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 4<<10)
+	return &b
+}}
+
+// Keep returns a copy of a small body, with that end, which is good until Drop. It
+// is for the owner while that has nothing posted, and else for who serves it.
+func (w *Waiter) Keep(body []byte, end string) []byte {
+	if w.bodies == nil {
+		w.bodies = bodyBuffers.Get().(*[]byte)
+	}
+	b := *w.bodies
+	n := len(b)
+	b = append(append(b, body...), end...) // if that moves it, what was kept before stays where it was
+	*w.bodies = b
+	return b[n:len(b):len(b)]
+}
+
+// Drop forgets all that was kept.
+func (w *Waiter) Drop() {
+	if w.bodies != nil {
+		*w.bodies = (*w.bodies)[:0]
+		bodyBuffers.Put(w.bodies)
+		w.bodies = nil
+	}
 }
 
 func (w *Waiter) word(p phase) uint64 { return w.seq<<phaseBits | uint64(p) }

@@ -30,7 +30,7 @@ func TestClaimIsWonOnce(t *testing.T) {
 				}
 				if w.claim(claim) {
 					won.Add(1)
-					w.grant = Grant{Status: OK, ID: claim, Shard: i}
+					w.grant = Grant{Status: OK, ID: claim, Shard: int32(i)}
 					w.release()
 				}
 				end.Done()

@@ -1,6 +1,10 @@
 package beanstalk
 
-import "github.com/sheafq/sheaf/shard"
+import (
+	"slices"
+
+	"github.com/sheafq/sheaf/shard"
+)
 
 // servePut serves a put line. If the whole body has come with it, which is the
 // rule, the put is queued like any command and takes its id when it is served.
@@ -24,8 +28,11 @@ func (s *session) servePut() {
 	if len(s.rest) >= size && hasTrailer(s.rest[:size]) {
 		r := s.client.New(shard.Put)
 		s.fillPut(r)
-		r.Body = make([]byte, size)
-		copy(r.Body, s.rest)
+		if body := s.rest[:size]; size <= shard.Inline {
+			r.Body = s.client.Keep(body, "")
+		} else {
+			r.Body = slices.Clone(body)
+		}
 		s.rest = s.rest[size:]
 		s.queue(r)
 		return

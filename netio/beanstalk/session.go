@@ -3,10 +3,12 @@ package beanstalk
 import (
 	"errors"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/valyala/bytebufferpool"
 
+	"github.com/sheafq/sheaf/netio"
 	"github.com/sheafq/sheaf/router"
 	"github.com/sheafq/sheaf/shard"
 )
@@ -100,6 +102,9 @@ var opOf = [verbs]shard.Op{
 	cmdListTubesWatched: router.ListTubesWatched,
 	cmdPauseTube:        shard.PauseTube,
 }
+
+// Bodies that are kept for as long as the queue have to be copied by WriteBody.
+const _ = uint(netio.CopyMax - shard.Inline)
 
 var errAborted = errors.New("wait ended by shutdown")
 
@@ -218,6 +223,9 @@ func (s *session) queue(r *shard.Request) {
 		return
 	}
 	again := *r
+	if len(r.Body) <= shard.Inline {
+		again.Body = slices.Clone(r.Body) // what is kept goes with the queue
+	}
 	if s.flush(); s.err != nil {
 		return
 	}

@@ -270,6 +270,9 @@ func (s *session) readLarge() bool {
 
 const crlf = "\r\n"
 
+// Bodies that are kept for as long as the queue have to be copied by WriteBody.
+const _ = uint(netio.CopyMax - shard.Inline)
+
 // body returns what a job or an event keeps of a payload, with the CRLF that the
 // bodies of jobs end with if it is a job's. own is the slice of which the payload
 // is the end, but for room for a CRLF, if it need not be copied.
@@ -446,7 +449,11 @@ func (s *session) submit(typ uint32, own []byte) {
 	r := s.client.New(shard.Submit)
 	r.Tag = uint8(typ)
 	r.Name, r.Pri, r.N, r.Task = s.name(a[0]), pri, at, task
-	r.Body = body(a[f.args-1], own, true)
+	if payload := a[f.args-1]; len(payload)+len(crlf) <= shard.Inline {
+		r.Body = s.client.Keep(payload, crlf)
+	} else {
+		r.Body = body(payload, own, true)
+	}
 	s.queue(r)
 }
 
@@ -589,6 +596,9 @@ func (s *session) queue(r *shard.Request) {
 		return
 	}
 	again := *r
+	if len(r.Body) <= shard.Inline {
+		again.Body = slices.Clone(r.Body) // what is kept goes with the queue
+	}
 	s.flush()
 	r = s.client.New(again.Op)
 	*r = again

@@ -1,0 +1,222 @@
+package shard
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// slab is the memory of a shard's jobs. The garbage collector does not know it:
+// of ten million jobs it would have to find each, and the clients would wait for
+// that.
+//
+// A job is in a slot, with its body behind it. Slots of a size are in chunks of
+// their own, and are used again by the next job of that size. A chunk in which
+// there is no job any more gives its memory back to the system, unless few have,
+// and keeps its addresses, for jobs of any size: what once was a job is never
+// anything else, as long as there is the slab. Chunks are small, since a single old
+// job keeps all of one.
+//
+// What is in a slot keeps nothing alive, so there is no pointer there to anything
+// but other slots; see table.
+type slab struct {
+	chunks []*chunk // by number
+	spare  []*chunk // without jobs, with memory
+	empty  []*chunk // without memory
+	// room are chunks that have room for more, by the size of their slots in steps.
+	room [maxSlot/slotStep + 1]*chunk
+	// region is where the next chunks come from.
+	region *region
+	// fails has the system have no memory, for tests.
+	fails bool
+}
+
+// These are in bytes. Regions grow with their slab, since a process may have some
+// 65,000 of them.
+const (
+	slotStep    = 16
+	maxSlot     = 1 << 10
+	chunkSize   = 64 << 10
+	leastRegion = 4 * chunkSize
+	mostRegion  = 256 * chunkSize
+)
+
+// maxSpare is how many chunks without jobs keep their memory.
+const maxSpare = 8
+
+// region is memory of the system, which has it again when no chunk of it is
+// referred to any more.
+type region struct {
+	memory []byte
+	used   int
+}
+
+// chunk is a number of slots of one size.
+type chunk struct {
+	region *region
+	memory []byte // chunkSize of it
+	number uint32 // its place in chunks
+	slot   uint32 // bytes of each
+	used   uint32 // slots
+	fresh  uint32 // offset from where on no slot was ever used
+	free   *job   // slots that were used and are not, linked by next
+	// Links of the list of chunks with room.
+	prev, next *chunk
+}
+
+// take returns a slot of at least size bytes, at most maxSlot, with anything in
+// it; nil if the system has no memory.
+func (s *slab) take(size int) *job {
+	step := (size + slotStep - 1) / slotStep
+	c := s.room[step]
+	if c == nil {
+		if c = s.chunk(uint32(step * slotStep)); c == nil {
+			return nil
+		}
+		s.link(c)
+	}
+	j := c.free
+	if j != nil {
+		c.free = j.next
+	} else {
+		j = (*job)(unsafe.Pointer(&c.memory[c.fresh]))
+		c.fresh += c.slot
+	}
+	if c.used++; c.full() {
+		s.unlink(c)
+	}
+	j.chunk = c.number
+	return j
+}
+
+// give takes a slot back.
+func (s *slab) give(j *job) {
+	c := s.chunks[j.chunk]
+	if c.full() {
+		s.link(c)
+	}
+	c.used--
+	j.next, c.free = c.free, j
+	if c.used == 0 {
+		s.unlink(c)
+		s.retire(c)
+	}
+}
+
+// full tells whether all of a chunk's slots are in use.
+func (c *chunk) full() bool { return c.free == nil && c.fresh+c.slot > chunkSize }
+
+// chunk returns a chunk without jobs, for slots of that size; nil if the system
+// has no memory.
+func (s *slab) chunk(slot uint32) *chunk {
+	c := pop(&s.spare)
+	if c == nil {
+		c = pop(&s.empty)
+	}
+	if c == nil {
+		r := s.region
+		if r == nil || r.used == len(r.memory) {
+			r = newRegion(min(max(leastRegion, len(s.chunks)*chunkSize), mostRegion))
+		}
+		if r == nil || s.fails {
+			return nil
+		}
+		s.region = r
+		c = &chunk{region: r, memory: r.memory[r.used:][:chunkSize], number: uint32(len(s.chunks))}
+		r.used += chunkSize
+		s.chunks = append(s.chunks, c)
+	}
+	c.slot, c.used, c.fresh, c.free = slot, 0, 0, nil
+	return c
+}
+
+// pop takes the last one off a list, nil if there is none.
+func pop(l *[]*chunk) *chunk {
+	n := len(*l)
+	if n == 0 {
+		return nil
+	}
+	c := (*l)[n-1]
+	*l = (*l)[:n-1]
+	return c
+}
+
+// newRegion returns one of that many bytes, nil if the system has no memory.
+func newRegion(size int) *region {
+	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil
+	}
+	r := &region{memory: memory}
+	runtime.AddCleanup(r, func(memory []byte) { _ = unix.Munmap(memory) }, memory)
+	return r
+}
+
+// retire puts a chunk without jobs by.
+func (s *slab) retire(c *chunk) {
+	if len(s.spare) < maxSpare {
+		s.spare = append(s.spare, c)
+		return
+	}
+	_ = unix.Madvise(c.memory, unix.MADV_DONTNEED) // or it stays: of locked memory
+	s.empty = append(s.empty, c)
+}
+
+// link enters c into the list of chunks with room.
+func (s *slab) link(c *chunk) {
+	head := &s.room[c.slot/slotStep]
+	c.prev, c.next = nil, *head
+	if c.next != nil {
+		c.next.prev = c
+	}
+	*head = c
+}
+
+func (s *slab) unlink(c *chunk) {
+	if c.prev == nil {
+		s.room[c.slot/slotStep] = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next != nil {
+		c.next.prev = c.prev
+	}
+	c.prev, c.next = nil, nil
+}
+
+// table gives numbers to what jobs refer to, since a pointer in a slot would not
+// keep it alive. The number 0 is nothing's.
+type table[T any] struct {
+	all  []T // by number, counted from 1
+	free []uint32
+}
+
+// add returns a number for v.
+func (t *table[T]) add(v T) uint32 {
+	if n := len(t.free); n > 0 {
+		i := t.free[n-1]
+		t.free = t.free[:n-1]
+		t.all[i-1] = v
+		return i
+	}
+	t.all = append(t.all, v)
+	return uint32(len(t.all))
+}
+
+// at returns what has that number, the zero value for 0.
+func (t *table[T]) at(i uint32) (v T) {
+	if i == 0 {
+		return v
+	}
+	return t.all[i-1]
+}
+
+// remove has nothing have that number any more. It does nothing for 0.
+func (t *table[T]) remove(i uint32) {
+	if i != 0 {
+		var none T
+		t.all[i-1] = none
+		t.free = append(t.free, i)
+	}
+}
