@@ -38,8 +38,8 @@ type Config struct {
 	// Strict has damage refused.
 	Strict bool
 	Log    *slog.Logger // nil is none
-	// LastID returns the highest job id that was given out. Any goroutine calls
-	// it. nil goes by the jobs that are in the log.
+	// LastID returns the highest job id that was given out, or is to count as that
+	// when the directory is read again. Any goroutine calls it. nil goes by the jobs that are in the log.
 	LastID func() uint64
 }
 

@@ -23,7 +23,7 @@ func (r *Router) recover(cfg Config) ([]found, error) {
 	}
 	b := *cfg.Binlog
 	b.Shards = cfg.Shards
-	b.LastID = r.directory.LastID
+	b.LastID = r.directory.LastNotedID
 	store, err := binlog.Open(b)
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -172,6 +173,31 @@ func TestGearmanIDsAreNotGivenAgain(t *testing.T) {
 			s.stop()
 		})
 	}
+}
+
+// The note of the ids outlives the segment of the log that it was made in. (The
+// indexes of segments have one digit here.)
+func TestGearmanIDsStayNoted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := []string{"-b", dir, "-s", "65536", "--shards", "1", "--binlog-compression", "none"}
+	s := startGearman(t, args...)
+	g, b := s.gearman(), s.dial()
+	g.says("SUBMIT_JOB f||foreground", "JOB_CREATED #1")
+	id, body := 1, strings.Repeat("x", 30_000)
+	for deadline := time.Now().Add(20 * time.Second); b.stats("binlog-oldest-index") < "4"; {
+		if time.Now().After(deadline) || id > 900 {
+			t.Fatalf("the first segments of the log stay, after %d jobs", id)
+		}
+		id++
+		b.says(fmt.Sprintf("put 0 0 60 30000\n%s\ndelete %d\n", body, id), fmt.Sprintf("INSERTED %d\nDELETED\n", id))
+	}
+	g.says("SUBMIT_JOB f||foreground", fmt.Sprintf("JOB_CREATED #%d", id+1))
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+	s = startGearman(t, args...)
+	s.gearman().says("SUBMIT_JOB_BG f||background", "JOB_CREATED #1025")
+	s.stop()
 }
 
 // A job with a schedule waits for the same time after a crash.
