@@ -25,7 +25,7 @@ func TestSlab(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": func(rt *rapid.T) {
 				size := rapid.OneOf(rapid.IntRange(0, 40), rapid.IntRange(0, Inline+50), rapid.SampledFrom([]int{Inline, Inline + 1, 100_000})).Draw(rt, "size")
-				for range rapid.SampledFrom([]int{1, 3, 300}).Draw(rt, "n") {
+				for range rapid.SampledFrom([]int{1, 3, 150}).Draw(rt, "n") {
 					id++
 					body := bytes.Repeat([]byte{byte(id)}, size)
 					j := s.allot(id, body)
@@ -42,7 +42,7 @@ func TestSlab(t *testing.T) {
 				most = max(most, bytes)
 			},
 			"free": func(rt *rapid.T) {
-				for range min(len(there), rapid.SampledFrom([]int{1, 3, 900}).Draw(rt, "n")) {
+				for range min(len(there), rapid.SampledFrom([]int{1, 3, 400}).Draw(rt, "n")) {
 					i := rapid.IntRange(0, len(there)-1).Draw(rt, "i")
 					s.free(there[i].j)
 					there[i] = there[len(there)-1]

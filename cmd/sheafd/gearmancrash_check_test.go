@@ -126,7 +126,9 @@ func (g *gearCrash) compareFound(f *gearFound) (problems []string) {
 	switch {
 	case j != nil && j.ended != 0:
 		wrong("it has ended")
-	case j != nil && !j.keeps() && !j.maybe && !g.lostBackground(f.sub), j == nil && f.sub.foreground && !g.lostBackground(f.sub):
+	// A job that was submitted in the background may be with a worker although its
+	// submitter was not told of it.
+	case f.sub.foreground && (j == nil || !j.keeps() && !j.maybe) && !g.lostBackground(f.sub):
 		wrong("it was in the foreground")
 	case j != nil && j.buried != (f.state.place == crashBuried) && !j.maybe:
 		wrong("it is not where it was")
