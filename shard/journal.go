@@ -217,7 +217,7 @@ func (s *jobStore) mostPut(j *job) int {
 	return binlog.MostPut(len(s.tubeOf(j).Name), int(j.size), s.taskOf(j).size())
 }
 
-// record fills in what of j never changes, but for the time.
+// fill fills in what of j never changes, but for the time.
 func (s *jobStore) fill(r *binlog.Job, j *job) {
 	task := s.taskOf(j)
 	r.TTR, r.Tube, r.Body = j.ttr, s.tubeOf(j).Name, s.body(j)[:j.size-2]
