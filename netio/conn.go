@@ -31,7 +31,7 @@ type Session interface {
 	// Abort says that the server is going down. A wait inside Serve must end without an answer, and Serve then returns an
 	// error or has consumed the command. Called at most once.
 	Abort()
-	// Close is the last call.
+	// Close is the last call. It may write, and then has to Flush.
 	Close()
 }
 
@@ -52,7 +52,7 @@ var (
 )
 
 // A Conn is one connection, as its session sees it. All exported methods but RemoteAddr are for the connection's own
-// goroutine: call them inside Serve only (NewSession may write too; it goes out before the first read).
+// goroutine: call them inside Serve only (NewSession may write too; it goes out before the first read. So may Close).
 type Conn struct {
 	srv *Server
 	id  uint64 // serial number, never reused: what a hang-up event carries. Written before the goroutine starts.

@@ -2,6 +2,8 @@ package netio
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -204,6 +206,62 @@ func TestWriteInNewSession(t *testing.T) {
 		return greeter{}
 	}})
 	h.dial().want("welcome")
+}
+
+// parting is an echo with a last word.
+type parting struct{ echo }
+
+func (p *parting) Close() {
+	p.echo.Close()
+	p.c.Write([]byte("bye\n"))
+	p.c.WriteBody(bigBody)
+	p.c.Flush()
+}
+
+// newParting starts a server of such sessions, and has one connection.
+func newParting(t *testing.T, addr ...string) (*harness, *client) {
+	var h *harness
+	ready := make(chan struct{})
+	h = newHarness(t, Config{NewSession: func(c *Conn) Session {
+		<-ready // h is
+		return &parting{*h.session(c).(*echo)}
+	}}, addr...)
+	close(ready)
+	c := h.dial()
+	c.send("hello\n")
+	c.want("hello")
+	return h, c
+}
+
+func TestWriteInClose(t *testing.T) {
+	for what, end := range map[string]func(*harness, *client){
+		"its peer has finished":   func(_ *harness, c *client) { c.finish() },
+		"its session ends it":     func(_ *harness, c *client) { c.send("quit\n") },
+		"the server is shut down": func(h *harness, _ *client) { h.beginShutdown(t.Context()) },
+	} {
+		h, c := newParting(t)
+		end(h, c)
+		got, err := io.ReadAll(c.r)
+		if want := "bye\n" + string(bigBody); string(got) != want || err != nil {
+			t.Errorf("%s: got %.20q, %d bytes, %v; want %d", what, got, len(got), err, len(want))
+		}
+	}
+	t.Run("to nobody", func(t *testing.T) {
+		h, c := newParting(t)
+		c.Close()
+		eventually(t, "gone", func() bool { return h.s.Connections() == 0 })
+	})
+	t.Run("to one who does not read", func(t *testing.T) {
+		h, _ := newParting(t, "unix:"+t.TempDir()+"/sock")
+		ctx, cancel := context.WithCancel(t.Context())
+		done := h.beginShutdown(ctx)
+		eventually(t, "it writes", func() bool { return h.closed.Load() == 1 })
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		eventually(t, "gone", func() bool { return h.s.Connections() == 0 })
+	})
 }
 
 // An idle connection holds no buffer, in the middle of a command or not.

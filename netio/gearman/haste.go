@@ -10,8 +10,10 @@ import "time"
 // A worker that asks several servers waits for each of them in turn, so a server
 // must not make it wait for nothing: that happens once, and then only after jobs
 // have come fast again.
+//
+// What a client gains where its jobs end fast stands in hold.go.
 
-// moment is how long a GRAB_JOB waits for a job.
+// moment is how long a GRAB_JOB waits for a job, or a JOB_CREATED for the result.
 const moment = time.Millisecond
 
 // fastEnough is how many jobs in a row must have come within a moment.

@@ -34,6 +34,7 @@ type Config struct {
 type Protocol struct {
 	cfg     Config
 	handles handles
+	keeper  keeper
 
 	mu       sync.Mutex
 	sessions map[*session]*about

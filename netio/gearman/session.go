@@ -49,6 +49,8 @@ type session struct {
 	exceptions bool // the option is set
 	asleep     bool // PRE_SLEEP was said: a NOOP is due when there is a job
 	haste      haste
+	pace       pace
+	hold       hold
 	foreground int // jobs whose results the client waits for
 	working    int // jobs that the worker has and has said no end of
 }
@@ -115,15 +117,23 @@ func (s *session) Close() {
 		s.client.FreeMemory(s.large.held)
 	}
 	s.client.Close()
+	if s.release() {
+		s.conn.Flush()
+	}
 	s.protocol.forget(s) // whoever finds it gone from the list finds its jobs given back
 }
 
 // Serve is netio.Session's: it serves all packets and lines that are complete.
 func (s *session) Serve(in []byte) (n int, err error) {
 	s.rest = in
+	if s.foreground > 0 {
+		s.pace.busy()
+		s.release()
+	}
 	for s.err == nil && s.step() {
 	}
 	s.flush()
+	s.keep()
 	s.client.Rest()
 	s.expect()
 	n = len(in) - len(s.rest)
@@ -353,7 +363,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		s.getStatus(word(a[0]))
 	case typeEchoReq:
 		s.flush()
-		b := s.conn.Buf()
+		b := s.buf()
 		b.B = appendHeader(b.B, typeEchoRes, len(a[0]))
 		s.conn.WriteBody(body(a[0], own, false))
 	case typePreSleep:
@@ -377,7 +387,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		}
 		s.flush()
 		s.exceptions = true
-		b := s.conn.Buf()
+		b := s.buf()
 		b.B = appendPacket(b.B, typeOptionRes, a[0])
 	case typeGetStatusUnique:
 		s.getStatusUnique(string(word(a[0])))
@@ -553,7 +563,7 @@ func (s *session) getStatus(handle []byte) {
 		return
 	}
 	s.flush()
-	b := s.conn.Buf()
+	b := s.buf()
 	p := begin(b.B, typeStatusRes)
 	p.bytes(handle)
 	b.B = unknown(p, 4)
@@ -570,7 +580,7 @@ func unknown(p packet, n int) []byte {
 func (s *session) getStatusUnique(unique string) {
 	s.flush()
 	r := s.client.InquireUnique(unique)
-	b := s.conn.Buf()
+	b := s.buf()
 	p := begin(b.B, typeStatusResUnique)
 	p.string(unique)
 	if r.Status != shard.OK {
@@ -615,7 +625,7 @@ func (s *session) answer(st shard.Status, tag uint8) {
 // refuse says that a request is not served, after the answers to those before.
 func (s *session) refuse(f fault) {
 	s.flush()
-	b := s.conn.Buf()
+	b := s.buf()
 	b.B = appendError(b.B, f)
 }
 
@@ -624,6 +634,7 @@ func (s *session) flush() {
 	for {
 		waits := s.client.Waiting() || s.client.Blocking()
 		if waits {
+			s.release()
 			s.conn.Flush() // an error ends the connection after Serve
 		}
 		done := s.client.Await(waits)
@@ -636,9 +647,40 @@ func (s *session) flush() {
 	}
 }
 
+// buf returns the buffer for what is said next, which is behind what is held.
+func (s *session) buf() *bytebufferpool.ByteBuffer {
+	s.release()
+	return s.conn.Buf()
+}
+
+// release says what is held, and reports whether that was anything.
+func (s *session) release() bool {
+	id := s.hold.id
+	if id == 0 {
+		return false
+	}
+	s.hold.id = 0
+	s.hold.state.Store(0)
+	s.sayCreated(id)
+	return true
+}
+
+// keep decides, when all is served, whether what is held stays so.
+func (s *session) keep() {
+	if s.hold.id == 0 {
+		return
+	}
+	now := time.Now()
+	if len(s.rest) > 0 || s.large != nil || !s.pace.submitted(now) {
+		s.release()
+		return
+	}
+	s.protocol.keeper.keep(s, now)
+}
+
 // say writes a packet without arguments.
 func (s *session) say(typ uint32) {
-	b := s.conn.Buf()
+	b := s.buf()
 	b.B = appendHeader(b.B, typ, 0)
 }
 
@@ -648,7 +690,7 @@ func (s *session) render(r *shard.Request) {
 	case typeGrabJob, typeGrabJobUniq, typeGrabJobAll:
 		s.assign(r)
 	case typeGetStatus:
-		b := s.conn.Buf()
+		b := s.buf()
 		p := begin(b.B, typeStatusRes)
 		p.id(s.protocol.handles, r.ID)
 		if r.Status != shard.OK {
@@ -684,7 +726,7 @@ func (s *session) renderFault(st shard.Status) {
 	case shard.Draining:
 		f = faultDraining
 	}
-	b := s.conn.Buf()
+	b := s.buf()
 	b.B = appendError(b.B, f)
 }
 
@@ -697,7 +739,7 @@ func (s *session) noSuchJob(typ uint32) {
 	case typeWorkException:
 		f.text = "An exception was received for a job that does not exist"
 	}
-	b := s.conn.Buf()
+	b := s.buf()
 	b.B = appendError(b.B, f)
 }
 
@@ -709,11 +751,18 @@ func (s *session) created(r *shard.Request) {
 	}
 	switch uint32(r.Tag) {
 	case typeSubmitJob, typeSubmitJobHigh, typeSubmitJobLow, typeSubmitReduceJob:
-		s.foreground++
+		if s.foreground++; s.foreground == 1 {
+			s.hold.id = r.ID // until Serve ends, at least
+			return
+		}
 	}
-	b := s.conn.Buf()
+	s.sayCreated(r.ID)
+}
+
+func (s *session) sayCreated(id uint64) {
+	b := s.buf()
 	p := begin(b.B, typeJobCreated)
-	p.id(s.protocol.handles, r.ID)
+	p.id(s.protocol.handles, id)
 	b.B = p.end()
 }
 
@@ -739,7 +788,7 @@ func (s *session) assign(r *shard.Request) {
 		typ = typeJobAssignAll
 	}
 	workload := r.Body[:len(r.Body)-len(crlf)]
-	b := s.conn.Buf()
+	b := s.buf()
 	p := begin(b.B, typ)
 	p.id(s.protocol.handles, r.ID)
 	p.string(r.Tube.Name)
@@ -756,6 +805,9 @@ func (s *session) assign(r *shard.Request) {
 // Poked is netio.Poked's: it says what has come by itself.
 func (s *session) Poked() error {
 	s.inbox.Take(s.event)
+	if s.hold.state.Load() == overdue {
+		s.release()
+	}
 	s.expect()
 	return nil
 }
@@ -795,8 +847,9 @@ func (s *session) event(e *shard.Event) {
 	switch kind {
 	case shard.Complete, shard.Fail, shard.Exception:
 		s.foreground--
+		s.pace.ended()
 	}
-	b := s.conn.Buf()
+	b := s.buf()
 	p := begin(b.B, typ)
 	p.id(s.protocol.handles, e.ID)
 	if kind == shard.Fail {
@@ -813,7 +866,7 @@ func (s *session) line() bool {
 	if n == 0 {
 		if len(s.rest) >= maxLine {
 			s.flush()
-			b := s.conn.Buf()
+			b := s.buf()
 			b.B = append(b.B, adminTooLong...)
 			s.err = errTooLarge
 		}
@@ -854,7 +907,7 @@ func (s *session) admin(a *admin) {
 		return
 	}
 	name := string(a.name)
-	b := s.conn.Buf()
+	b := s.buf()
 	switch a.verb {
 	case adminStatus:
 		b.B = appendStatus(b.B, functions)
@@ -913,7 +966,7 @@ func (s *session) dropFunction(name string) string {
 // showJobs answers show jobs and show unique jobs.
 func (s *session) showJobs(uniques bool) {
 	s.client.Tasks(func(t shard.TaskStats) bool {
-		b := s.conn.Buf() // each time: it is flushed when it has grown
+		b := s.buf() // each time: it is flushed when it has grown
 		if uniques {
 			b.B = append(append(b.B, t.Unique...), '\n')
 		} else {
@@ -922,6 +975,6 @@ func (s *session) showJobs(uniques bool) {
 		}
 		return true
 	})
-	b := s.conn.Buf()
+	b := s.buf()
 	b.B = append(b.B, adminEnd...)
 }

@@ -432,10 +432,17 @@ func TestGrabWaits(t *testing.T) {
 		if st := b.stats(); st.Waiting != 0 || st.Queued != 0 {
 			t.Errorf("%d clients wait in %d queues", st.Waiting, st.Queued)
 		}
-		// A connection that ends while it waits.
 		for range fastEnough {
 			sleeps(0)
 		}
+		// Its own JOB_CREATED does not wait with it.
+		w.send(slices.Concat(req(typeSubmitJob, "h", "", "x"), req(typeGrabJob)))
+		job++
+		w.expect(fmt.Sprintf(`JOB_CREATED["H:host:%d"]`, job))
+		c.ask(typeSubmitJobBG, "f", "", "x")
+		job++
+		w.expect(fmt.Sprintf(`JOB_ASSIGN["H:host:%d" "f" "x"]`, job))
+		// A connection that ends while it waits.
 		w.asks(``, typeGrabJob)
 		w.s.Hangup()
 		w.expect(`NO_JOB[""]`)
