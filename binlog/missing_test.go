@@ -41,6 +41,33 @@ func TestMissingLastSegmentAfterARoll(t *testing.T) {
 	}
 }
 
+// TestMissingBeforeUnbegun: a file that was made ready for later, behind it, does
+// not hide that a segment is missing.
+func TestMissingBeforeUnbegun(t *testing.T) {
+	for _, rolls := range []int{0, 2} {
+		f := faultfs.New()
+		s := serve(t, config(f, 1))
+		for range rolls {
+			s.rolls(0, 1)
+		}
+		s.does(0, func(l *binlog.Log) { l.Put(job(9, "a", "nine")) })
+		s.close()
+		list := segments(t, f)
+		last := list[len(list)-1]
+		var epoch, shard, index int
+		if _, err := fmt.Sscanf(last, "segment.%d.%d.%d", &epoch, &shard, &index); err != nil {
+			t.Fatal(err)
+		}
+		f.Write(filepath.Join(dir, fmt.Sprintf("segment.%d.%d.%08d", epoch, shard, index+1)), nil)
+		if err := f.Remove(filepath.Join(dir, last)); err != nil {
+			t.Fatal(err)
+		}
+		if _, damages := readBack(t, config(f, 1)); at(damages) != place(last, 0) {
+			t.Errorf("after %d rolls damage is found at %q, want %q", rolls, at(damages), place(last, 0))
+		}
+	}
+}
+
 func TestAllSegmentsOfAShardMissing(t *testing.T) {
 	all := history(t)
 	rest := maps.Clone(all)
@@ -54,7 +81,7 @@ func TestAllSegmentsOfAShardMissing(t *testing.T) {
 func TestForeignFiles(t *testing.T) {
 	all := history(t)
 	f := disk(all)
-	foreign := []string{"README", "segment.1.0.1", "segment.1.0.00000001~", "segment.x", "manifest.old"}
+	foreign := []string{"README", "segment.1.0.1", "segment.1.0.00000001~", "segment.x", "segment.1.0.4294967295", "manifest.old"}
 	var where []string
 	for _, name := range foreign {
 		f.Write(filepath.Join(dir, name), []byte("foreign"))

@@ -77,9 +77,12 @@ func (st *Store) list(manifest error) error {
 		case name == manifestName+".new":
 			st.leftovers = append(st.leftovers, name)
 		case strings.HasPrefix(name, "segment."):
-			if n, ok := parseSegmentName(name); ok && e.Type().IsRegular() {
+			n, ok := parseSegmentName(name)
+			if ok {
+				st.index.Store(max(st.index.Load(), n.index)) // whatever it is, it has the name
+			}
+			if ok && e.Type().IsRegular() {
 				names = append(names, n)
-				st.index.Store(max(st.index.Load(), n.index))
 			} else {
 				foreign = append(foreign, name)
 			}

@@ -318,14 +318,14 @@ func TestCompressionNames(t *testing.T) {
 
 func TestSegmentNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n := segmentName{edgy32().Draw(t, "epoch"), edgy32().Draw(t, "shard"), edgy64().Draw(t, "index") >> 1}
+		n := segmentName{edgy32().Draw(t, "epoch"), edgy32().Draw(t, "shard"), edgy64().Draw(t, "index") >> 33}
 		if got, ok := parseSegmentName(n.String()); got != n || !ok {
 			t.Fatalf("%s is read as %s, %v", n, got, ok)
 		}
 	})
 	for _, name := range []string{
 		"", "segment", "segment.1.0", "segment.1.0.1", "segment.1.0.00000001.new", "segment.01.0.00000001", "segment.1.0.000000001",
-		"segment.1.0.+0000001", "segment.4294967296.0.00000001", "segment.1.0.9223372036854775808", "Segment.1.0.00000001", "segment.-1.0.00000001",
+		"segment.1.0.+0000001", "segment.4294967296.0.00000001", "segment.1.0.9223372036854775808", "segment.1.0.2147483648", "Segment.1.0.00000001", "segment.-1.0.00000001",
 	} {
 		if n, ok := parseSegmentName(name); ok {
 			t.Errorf("%q is taken for %s", name, n)

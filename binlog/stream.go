@@ -258,10 +258,18 @@ func (r *replayer) finish() {
 	if first := r.names[0]; r.oldest != 0 && first.index > r.oldest {
 		r.missing(r.oldest)
 	}
-	last := r.names[len(r.names)-1]
-	if r.rolled > last.index {
+	there := func(index uint64) bool {
+		return slices.ContainsFunc(r.names, func(n segmentName) bool { return n.index == index })
+	}
+	last := uint64(0) // of those that had begun
+	for _, n := range r.names {
+		if !slices.Contains(r.unbegun, n) {
+			last = n.index
+		}
+	}
+	if r.rolled > last && !there(r.rolled) {
 		r.missing(r.rolled)
-	} else if r.begun > last.index {
+	} else if r.begun > last && !there(r.begun) {
 		r.missing(r.begun)
 	}
 	if !r.torn && r.tail.index != 0 {

@@ -6,6 +6,8 @@ package main_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -365,5 +367,31 @@ func TestBinlogStats(t *testing.T) {
 	now := numbers(withBinlog(t, dir, "-s", "16384", "--shards", "1").talk())
 	if now[0] < before[0] || now[1] <= before[1] || now[2] > now[3] || now[3] > before[3] {
 		t.Errorf("after a restart: %v: %v, before %v", keys, now, before)
+	}
+}
+
+// What is no file of ours, and has the name of one that is still to come, is not in
+// its way.
+func TestBinlogNamesAreTaken(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	args := []string{"-b", dir, "--shards", "1", "-s", "65536", "--binlog-compression", "none"}
+	s := start(t, args...)
+	s.dial().says("put 0 0 60 1\nx\n", "INSERTED 1\n")
+	s.signal(syscall.SIGKILL)
+	<-s.ended
+	for i := range 3 {
+		if err := os.Mkdir(filepath.Join(dir, fmt.Sprintf("segment.1.0.%08d", 4+i)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body := strings.Repeat("x", 30_000)
+	for first := 2; first < 60; first += 30 {
+		s = start(t, args...)
+		c := s.dial()
+		for id := first; id < first+30; id++ {
+			c.says("put 0 0 60 30000\n"+body+"\n", fmt.Sprintf("INSERTED %d\n", id))
+		}
+		s.stop()
 	}
 }
