@@ -186,10 +186,12 @@ const (
 	adminOK         = "OK\r\n"
 	adminNoJob      = "ERR UNKNOWN_JOB\r\n"
 	adminNoFunction = "ERR function not found\r\n"
-	adminBusy       = "ERR there are still connected workers or executing clients\r\n"
-	adminFailed     = "ERR BINLOG_FAILED The+binlog+has+failed\r\n"
-	adminTooLong    = "ERR INVALID_COMMAND Line+too+long\r\n"
-	adminEnd        = ".\n" // of a table
+	// gearmand makes any function. A name that no client may use would be in the way.
+	adminBadFunction = "ERR INVALID_ARGUMENTS A+function+has+a+name+of+1+to+512+bytes\r\n"
+	adminBusy        = "ERR there are still connected workers or executing clients\r\n"
+	adminFailed      = "ERR BINLOG_FAILED The+binlog+has+failed\r\n"
+	adminTooLong     = "ERR INVALID_COMMAND Line+too+long\r\n"
+	adminEnd         = ".\n" // of a table
 )
 
 // refusal appends the answer to a line that is no command.

@@ -355,7 +355,12 @@ func (s *session) serve(typ uint32, own []byte) {
 	case typeWorkData, typeWorkWarning, typeWorkComplete, typeWorkException:
 		s.result(typ, a[0], body(a[1], own, false))
 	case typeWorkFail:
-		s.result(typ, a[0], nil)
+		// There may be more behind the handle, which has no place in the protocol.
+		handle, more, _ := bytes.Cut(a[0], []byte{0})
+		if len(more) > 0 {
+			more = body(more, own, false)
+		}
+		s.result(typ, handle, more)
 	case typeWorkStatus:
 		progress := slices.Concat(a[1], []byte{0}, a[2])
 		s.result(typ, a[0], progress)
@@ -394,8 +399,11 @@ func (s *session) serve(typ uint32, own []byte) {
 	}
 }
 
-// word returns an argument without the NUL behind it that some clients send.
-func word(b []byte) []byte { return bytes.TrimSuffix(b, []byte{0}) }
+// word returns an argument up to its first NUL: some clients send one behind it.
+func word(b []byte) []byte {
+	b, _, _ = bytes.Cut(b, []byte{0})
+	return b
+}
 
 // name returns a function's name as a string.
 func (s *session) name(b []byte) string {
@@ -502,14 +510,26 @@ func (s *session) report(typ uint32, id uint64, data []byte, tag uint8) {
 	s.queue(r)
 }
 
-// number reads the digits that b begins with.
+// number reads what b begins with, as atoi does, modulo 2^32.
 func number(b []byte) uint32 {
-	n := uint64(0)
+	b = bytes.TrimLeft(b, " \t\n\v\f\r")
+	negative := len(b) > 0 && b[0] == '-'
+	if negative || len(b) > 0 && b[0] == '+' {
+		b = b[1:]
+	}
+	n := int64(0)
 	for _, d := range b {
 		if d < '0' || d > '9' {
 			break
 		}
-		n = min(n*10+uint64(d-'0'), math.MaxUint32)
+		if n > (math.MaxInt64-9)/10 {
+			n = math.MaxInt64 // where strtol stays
+			break
+		}
+		n = n*10 + int64(d-'0')
+	}
+	if negative {
+		n = -n
 	}
 	return uint32(n)
 }
@@ -852,7 +872,7 @@ func (s *session) event(e *shard.Event) {
 	b := s.buf()
 	p := begin(b.B, typ)
 	p.id(s.protocol.handles, e.ID)
-	if kind == shard.Fail {
+	if kind == shard.Fail && (e.Kind != kind || len(e.Data) == 0) {
 		b.B = p.end()
 		return
 	}
@@ -927,6 +947,10 @@ func (s *session) admin(a *admin) {
 	case adminCancelJob:
 		b.B = append(b.B, s.cancelJob(a.name)...)
 	case adminCreateFunction:
+		if !validFunction(a.name) {
+			b.B = append(b.B, adminBadFunction...)
+			break
+		}
 		s.client.CreateFunction(name)
 		b.B = append(b.B, adminOK...)
 	case adminDropFunction:

@@ -448,3 +448,30 @@ func TestGrabWaits(t *testing.T) {
 		w.expect(`NO_JOB[""]`)
 	})
 }
+
+// What an argument is ends at its first NUL, but for a failure, which is passed on
+// as it is; and numbers are atoi's.
+func TestArguments(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		w.ask(typeCanDo, "f")
+		c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJob, "f", "u", "x")
+		w.asks(`JOB_ASSIGN["H:host:1" "f" "x"]`, typeGrabJob)
+		for sent, told := range map[string]string{
+			"-1": "4294967295", " 5": "5", "+7": "7", "\t9": "9", "4294967296": "0", "x": "0", "- 1": "0", "12x": "12",
+			"99999999999999999999": "4294967295",
+		} {
+			w.asks(``, typeWorkStatus, "H:host:1", sent, "10")
+			c.expect(fmt.Sprintf(`WORK_STATUS["H:host:1" %q "10"]`, sent))
+			c.asks(fmt.Sprintf(`STATUS_RES["H:host:1" "1" "1" %q "10"]`, told), typeGetStatus, "H:host:1")
+		}
+		c.asks(`STATUS_RES["a" "0" "0" "0" "0"]`, typeGetStatus, "a\x00b")
+		c.asks(`STATUS_RES_UNIQUE["a" "0" "0" "0" "0" "0"]`, typeGetStatusUnique, "a\x00b")
+		w.asks(``, typeWorkFail, "H:host:1\x00because\x00of")
+		c.expect(`WORK_FAIL["H:host:1" "because" "of"]`)
+		for _, name := range []string{"", strings.Repeat("f", maxFunction+1)} {
+			c.send([]byte("create function " + name + "\r\n"))
+			c.expect(`"ERR INVALID_ARGUMENTS A+function+has+a+name+of+1+to+512+bytes\r\n"`)
+		}
+	})
+}
