@@ -366,6 +366,11 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 		if s.holders.at(t.number) != t {
 			fail("a client that has jobs has another's number")
 		}
+		for j := range t.ends {
+			if s.holderOf(j) != t {
+				fail("a client remembers when a job fails that it has not")
+			}
+		}
 	}
 	for _, t := range s.tubes {
 		if s.tubeTable.at(t.number) != t {

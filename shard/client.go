@@ -17,6 +17,9 @@ type Client struct {
 	// when there is a job in one of the tubes that it watches.
 	listens *listener
 	dozing  bool
+	// ends has, for jobs that it has of which the TTR ends first, when they will
+	// have failed; nil until there is one.
+	ends map[*job]int64
 
 	due due // the next TTR of a held job to run out, or end of the wait
 

@@ -252,6 +252,23 @@ func TestGearmanTimeout(t *testing.T) {
 			bea: stats-job 1 State Timeouts     -> State=ready Timeouts=1
 			wil: check                          -> OK`)
 	})
+	t.Run("reports do not keep what was put from failing", func(t *testing.T) {
+		play(t, 1, `
+			bea: use f                          -> OK
+			bea: put 5 0 2 x                    -> INSERTED 1
+			wil: can-do f 3                     -> OK
+			wil: grab                           -> ASSIGNED 1 f put x
+			+1s
+			wil: report 1 data a                -> OK
+			+1s
+			wil: report 1 data a                -> OK
+			+0.999999999s
+			wil: report 1 data a                -> OK
+			bea: stats-job 1 State              -> State=reserved
+			+1ns
+			bea: stats-job 1 State Timeouts Buries -> State=buried Timeouts=1 Buries=1
+			wil: check                          -> OK`)
+	})
 	t.Run("what was put is buried when it has failed", func(t *testing.T) {
 		play(t, 1, `
 			bea: use f                          -> OK

@@ -13,6 +13,7 @@ import (
 // taskModel is a job's task in the model.
 type taskModel struct {
 	tasked, foreground, fails bool
+	end                       int64  // when a put job that is with a Gearman worker will have failed
 	unique, key               string // key has what is coalesced with it; "" for nothing
 	waiting                   []int  // clients, in the order in which they began to
 	done, total, retries      uint32
@@ -374,6 +375,9 @@ func (m *model) report(c, shard int, r *Request) {
 			m.tell(j, kind, string(r.Body))
 		} else if !j.fails {
 			m.deadline(j, j.ttr)
+			if j.end != 0 && j.end <= j.at {
+				j.at, j.fails = j.end, true
+			}
 		}
 	case Complete:
 		m.tube(j.tube).deletes++

@@ -259,12 +259,17 @@ func (m *model) deadline(j *modelJob, seconds uint32) {
 
 func (m *model) reserve(j *modelJob, c int) {
 	m.deadline(j, j.ttr)
+	j.end = 0
 	if client := &m.clients[c]; client.timeouts != nil {
 		if j.tasked {
 			j.at = never
 		}
-		if timeout := client.timeouts[j.tube]; timeout != 0 && m.now+int64(timeout)*second <= j.at && slices.Contains(client.watches, j.tube) {
-			j.at, j.fails = m.now+int64(timeout)*second, true
+		if timeout := client.timeouts[j.tube]; timeout != 0 && slices.Contains(client.watches, j.tube) {
+			if end := m.now + int64(timeout)*second; end <= j.at {
+				j.at, j.fails = end, true
+			} else {
+				j.end = end
+			}
 		}
 	}
 	was := j.state

@@ -271,6 +271,11 @@ func (s *Shard) term(j *job, c *Client) key {
 	if _, w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
 		if end := s.now + int64(w.timeout)*second; end <= at {
 			at, j.fails = end, true
+		} else {
+			if c.ends == nil {
+				c.ends = make(map[*job]int64)
+			}
+			c.ends[j] = end
 		}
 	}
 	return s.deadlineAt(j, at)
@@ -362,8 +367,12 @@ func (s *Shard) report(r *Request) {
 				task.done, task.total = r.Pri, r.Delay
 			}
 			s.tell(j, task, Event{Kind: kind, Data: r.Body})
-		} else if !j.fails {
-			r.Client.held.fix(s.deadline(j, j.ttr), j) // who says something is alive
+		} else if !j.fails { // who says something is alive
+			at := s.now + int64(j.ttr)*second
+			if end, ok := r.Client.ends[j]; ok && end <= at {
+				at, j.fails = end, true
+			}
+			r.Client.held.fix(s.deadlineAt(j, at), j)
 		}
 	case Complete:
 		if s.failed && s.logs(j) {
