@@ -85,14 +85,19 @@ func (st *Store) begin() ([]*Log, error) {
 		return nil, err
 	}
 	// On a full disk the old one does: it says less, and nothing wrong.
+	st.counts = true
 	return st.logs, nil
 }
 
-// newManifest says what there is from now on.
+// newManifest says what there is from now on. What was read back stays, and what
+// was committed are on the disk, if the server syncs at all.
 func (st *Store) newManifest() (*manifest, error) {
 	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards, id: st.id}
 	for _, l := range st.logs {
 		m.begun = append(m.begun, l.begun)
+		if st.cfg.Sync != SyncNever {
+			m.synced = append(m.synced, l.writer.seq)
+		}
 	}
 	for _, name := range slices.Concat(st.keep, st.beanstalkd) {
 		f, err := st.imported(name)
@@ -168,6 +173,7 @@ func (st *Store) commit() error {
 	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil {
 		return err
 	}
+	st.counts = true
 	for _, t := range st.streams {
 		for _, n := range t.names {
 			if err := st.retire(n); err != nil {
@@ -176,6 +182,23 @@ func (st *Store) commit() error {
 		}
 	}
 	return st.putAside()
+}
+
+// ended has the manifest say up to where the logs came, when they have come to a
+// good end: what is missing of that at the next start was not taken by a power
+// failure. On a full disk the old one does.
+func (st *Store) ended() error {
+	if !st.counts || st.cfg.Sync == SyncNever {
+		return nil
+	}
+	m, err := st.newManifest()
+	if err == nil {
+		err = writeManifest(st.fs, st.cfg.Dir, m)
+	}
+	if err == nil || isFull(err) {
+		return nil
+	}
+	return st.wrap(err)
 }
 
 // damagedDir is the folder for segments with damage that are needed no more.

@@ -17,7 +17,7 @@ import (
 )
 
 // history is the directory of two shards after three lives of a server, in
-// which one log went on from one segment to another.
+// which one log went on from one segment to another. The last one was killed.
 func history(t testing.TB) map[string]string {
 	t.Helper()
 	f := faultfs.New()
@@ -47,7 +47,7 @@ func history(t testing.TB) map[string]string {
 	s.does(0, func(l *binlog.Log) { l.Put(job(16, "b", "sixteen")) })
 	s.does(1, func(l *binlog.Log) { l.Put(job(13, "b", noise(600))) })
 	s.does(1, func(l *binlog.Log) { l.Put(job(15, "b", "fifteen")) })
-	s.close()
+	s.halt(f)
 	return files(t, f)
 }
 
@@ -189,7 +189,8 @@ func TestFlippedBitBeforeAnUnbegunSegment(t *testing.T) {
 }
 
 // TestTruncated cuts each segment off at each byte. At the end of a stream that
-// is what a crash does; elsewhere it is damage where the last whole block ends.
+// is what a crash does, but for the header; elsewhere it is damage where the last
+// whole block ends.
 func TestTruncated(t *testing.T) {
 	all := history(t)
 	for _, stream := range streams(all) {
@@ -207,10 +208,10 @@ func TestTruncated(t *testing.T) {
 				}
 				var where []string
 				switch {
-				case i == len(stream)-1:
 				case len(blocks) == 1 && blocks[0].Roll(): // nothing is lost
 				case size < binlog.SegmentHeader:
 					where = []string{place(name, 0)} // all of it
+				case i == len(stream)-1:
 				default:
 					where = []string{place(name, end)}
 				}
@@ -268,7 +269,7 @@ func TestTornWithAHole(t *testing.T) {
 	s := serve(t, config(f, 1))
 	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "one")) })
 	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", noise(3000))) })
-	s.close()
+	s.halt(f)
 	path := filepath.Join(dir, segments(t, f)[0])
 	data := f.Read(path)
 	first := binlog.Blocks(data)[0]
@@ -378,7 +379,7 @@ func TestZeroedSectors(t *testing.T) {
 					where = []string{place(name, 0), place(name, gone[0].At)}
 				case kept:
 					where = []string{place(name, gone[0].At)}
-				case i < len(stream)-1 && from == 0:
+				case from == 0:
 					where = []string{place(name, 0)} // all of it
 				case i < len(stream)-1:
 					where = []string{place(name, gone[0].At)}

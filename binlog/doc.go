@@ -12,7 +12,8 @@
 //   - A block is whole or ignored. What is damaged is reported with file and
 //     offset, the rest is read, and nothing is served whose checksum is wrong.
 //     A block at the end that was cut off in the middle is no damage: nobody
-//     was told of it.
+//     was told of it. But it is where the manifest says that all was synced:
+//     after a server that syncs has come to a good end, and in a header.
 //   - A full disk keeps puts out, and nothing else: space for the rest is set
 //     aside before it is needed. A failed write or sync is final: the log says
 //     no more (Log.Err), whatever the next sync would say.
@@ -49,7 +50,7 @@
 // # The directory
 //
 //	lock                    locked while a server has the directory
-//	manifest                which epoch counts, and of how many streams
+//	manifest                which epoch counts, of how many streams, and what is synced
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
 //	beanstalkd/             its own files, after their import or without jobs
 //	damaged/                segments with damage, when they are needed no more
@@ -114,5 +115,5 @@
 //
 // Version 1 has no jobs of Gearman: bit 7 is damage there. All else is the same,
 // and a stream may begin with segments of version 1. The first line of the
-// manifest has the version, too.
+// manifest has the version, too; lines of it that are not known are passed over.
 package binlog

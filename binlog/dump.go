@@ -134,7 +134,10 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 		return t.replay(d.store, nowhere{}) // it reports that
 	}
 	for _, name := range t.names {
-		if idle[name] {
+		// A segment is told of when it has a header, so one that has none all the same
+		// is not of a server that has just come by.
+		if idle[name] && !(r.told(name) && !d.begun(name)) {
+			t.unbegun = append(t.unbegun, name)
 			d.unbegun(name)
 			continue
 		}
@@ -157,12 +160,12 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 	return nil
 }
 
-// rolled tells whether a stream has that segment now, or a later one.
+// rolled tells whether a stream has got that segment meanwhile, or a later one.
 func (d *dumper) rolled(t *stream, index uint64) bool {
 	entries, _ := d.store.fs.ReadDir(d.store.cfg.Dir)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		n, ok := parseSegmentName(e.Name())
-		return ok && n.epoch == t.epoch && n.shard == t.shard && n.index >= index
+		return ok && n.epoch == t.epoch && n.shard == t.shard && n.index >= index && !slices.Contains(t.names, n)
 	})
 }
 

@@ -82,6 +82,17 @@ func WithVersion(file []byte, version uint32, intact bool) []byte {
 	return b
 }
 
+// WithoutSynced returns a manifest that does not say what was on the disk, as a
+// server writes it that does not sync.
+func WithoutSynced(file []byte) []byte {
+	m, err := decodeManifest(file)
+	if err != nil {
+		panic(err)
+	}
+	m.synced = nil
+	return m.encode()
+}
+
 // BeanstalkdFile returns a file of beanstalkd's: a put for each number, or the
 // delete of a job if it is negative, and space that was set aside.
 func BeanstalkdFile(ids ...int) []byte {

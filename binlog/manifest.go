@@ -23,6 +23,7 @@ const manifestName = "manifest"
 //	shards 8
 //	id 4be1c5f0a90e7d33
 //	begun 17 18 19 20 21 22 23 24
+//	synced 312 298 305 1 300 290 322 307
 //	imported binlog.17 10485760
 //	sum 9ae0daaf
 type manifest struct {
@@ -31,7 +32,12 @@ type manifest struct {
 	id     uint64 // of the directory, see segmentSeed
 	// begun are the segments that each shard began when a server last started: if
 	// one that is newer is not there, this is, or it is missing.
-	begun    []uint64
+	begun []uint64
+	// synced are the numbers of the blocks that come next in each stream: when this
+	// was written, at a start or at its good end, all before them were on the disk.
+	// There are none if the server does not sync, or is an old one: then a power
+	// failure may have taken anything, also of the segments that were begun.
+	synced   []uint64
 	imported []importedFile
 }
 
@@ -47,18 +53,24 @@ var errManifest = errors.New("it is damaged")
 func (m *manifest) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sheaf binlog %d\nepoch %d\nshards %d\nid %016x\n", Version, m.epoch, m.shards, m.id)
-	if len(m.begun) > 0 {
-		b.WriteString("begun")
-		for _, index := range m.begun {
-			fmt.Fprintf(&b, " %d", index)
-		}
-		b.WriteByte('\n')
-	}
+	b.WriteString(numbersLine("begun", m.begun))
+	b.WriteString(numbersLine("synced", m.synced))
 	for _, f := range m.imported {
 		fmt.Fprintf(&b, "imported %s %d\n", f.name, f.size)
 	}
 	fmt.Fprintf(&b, "sum %08x\n", crc32.Checksum([]byte(b.String()), castagnoli))
 	return []byte(b.String())
+}
+
+// numbersLine is a line with a number for each shard, nothing if there are none.
+func numbersLine(key string, all []uint64) string {
+	if len(all) == 0 {
+		return ""
+	}
+	for _, n := range all {
+		key += " " + strconv.FormatUint(n, 10)
+	}
+	return key + "\n"
 }
 
 func decodeManifest(b []byte) (*manifest, error) {
@@ -88,10 +100,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 		case "id":
 			fmt.Sscanf(line, "id %x", &m.id)
 		case "begun":
-			for _, field := range strings.Fields(line)[1:] {
-				index, _ := strconv.ParseUint(field, 10, 64) // the sum is right
-				m.begun = append(m.begun, index)
-			}
+			m.begun = parseNumbers(line)
+		case "synced":
+			m.synced = parseNumbers(line)
 		case "imported":
 			fmt.Sscanf(line, "imported %s %d", &f.name, &f.size)
 			m.imported = append(m.imported, f)
@@ -101,6 +112,15 @@ func decodeManifest(b []byte) (*manifest, error) {
 		return nil, errManifest
 	}
 	return m, nil
+}
+
+// parseNumbers is the inverse of numbersLine.
+func parseNumbers(line string) (all []uint64) {
+	for _, field := range strings.Fields(line)[1:] {
+		n, _ := strconv.ParseUint(field, 10, 64) // the sum is right
+		all = append(all, n)
+	}
+	return all
 }
 
 // maxShards bounds what is believed of a manifest.

@@ -151,6 +151,9 @@ func (st *Store) sortStreams(names []segmentName) {
 			if i < len(m.begun) {
 				t.begun = m.begun[i]
 			}
+			if i < len(m.synced) {
+				t.synced = m.synced[i]
+			}
 			st.streams = append(st.streams, t)
 		}
 	}

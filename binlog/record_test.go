@@ -371,6 +371,14 @@ func TestManifests(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "imported") {
 			m.imported = append(m.imported, importedFile{fmt.Sprint("binlog.", edgy32().Draw(t, "name")), int64(edgy32().Draw(t, "size"))})
 		}
+		m.begun = rapid.SliceOfN(rapid.Uint64(), 0, 3).Draw(t, "begun")
+		m.synced = rapid.SliceOfN(rapid.Uint64(), 0, 3).Draw(t, "synced")
+		if len(m.begun) == 0 {
+			m.begun = nil
+		}
+		if len(m.synced) == 0 {
+			m.synced = nil
+		}
 		b := m.encode()
 		version := func(version string) []byte {
 			text, _, _ := strings.Cut(strings.Replace(string(b), "binlog 2", "binlog "+version, 1), "sum ")

@@ -74,12 +74,27 @@ func (s *jobs) same(t testing.TB, want *jobs) {
 	}
 }
 
-// readBack opens the directory, reads it, and leaves it as it was.
+// readBack opens the directory, reads it, and leaves it as it was. A dump has to
+// find the same damage.
 func readBack(t testing.TB, cfg binlog.Config) (*jobs, []binlog.Damage) {
 	t.Helper()
 	st := open(t, cfg)
 	defer st.Close()
-	return replay(t, st), st.Damages()
+	got, damages := replay(t, st), st.Damages()
+	var want []string
+	for _, d := range damages {
+		want = append(want, fmt.Sprintf("%s %d damage: %s", d.File, d.Offset, d.What))
+	}
+	var found []string
+	for line := range strings.Lines(dump(t, cfg.FS, cfg.Dir)) {
+		if strings.Contains(line, " damage: ") {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("a dump finds\n%s\na server\n%s", strings.Join(found, "\n"), strings.Join(want, "\n"))
+	}
+	return got, damages
 }
 
 func open(t testing.TB, cfg binlog.Config) *binlog.Store {
@@ -189,6 +204,15 @@ func (s *server) rolls(shard int, id uint64) {
 		l.Delete(id)
 	})
 	eventually(s.t, "the next segment is ready", func() bool { return l.Segment() != old })
+}
+
+// halt is close, but the manifest does not tell of it: as if the server had been
+// killed when it had nothing to do.
+func (s *server) halt(f *faultfs.FS) {
+	s.t.Helper()
+	manifest := f.Read(dir + "/manifest")
+	s.close()
+	f.Write(dir+"/manifest", manifest)
 }
 
 // noise is text that does not compress.

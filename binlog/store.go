@@ -66,6 +66,7 @@ type Store struct {
 	idle       []string // files of beanstalkd without jobs, beside our own, that are to be moved
 
 	rearranged bool          // what was read does not stay where it is
+	counts     bool          // what is written counts from now on
 	epoch      uint32        // that is written
 	id         uint64        // of the directory, at random
 	segment    int64         // size of a segment, in bytes
@@ -205,15 +206,19 @@ func (st *Store) Stats() Stats {
 	return s
 }
 
-// Close ends the logs and gives up the directory. Nothing may be appended any
-// more.
+// Close ends the logs, has the manifest say how far they came, and gives up the
+// directory. Nothing may be appended any more.
 func (st *Store) Close() error {
 	var errs []error
 	for _, l := range st.logs {
 		errs = append(errs, l.Close())
 	}
+	err := errors.Join(errs...)
+	if err == nil {
+		err = st.ended()
+	}
 	st.unlock()
-	return errors.Join(errs...)
+	return err
 }
 
 func (st *Store) unlock() {

@@ -34,6 +34,7 @@ type stream struct {
 	epoch, shard uint32
 	names        []segmentName // of the segments that there are, in order
 	begun        uint64        // the segment that was the newest when a server last started, 0 if not known
+	synced       uint64        // all blocks before that one were on the disk, as the manifest says; 0 if not known
 
 	// What reading it back has told.
 	segments []Segment
@@ -120,7 +121,7 @@ func (r *replayer) segment(name segmentName) error {
 		r.report(name, 0, "%v: the file is ignored", err)
 		r.leave(name)
 		return nil
-	case err != nil && r.isLast(name) && unbegun(f, sc, r.next):
+	case err != nil && r.isLast(name) && !r.told(name) && unbegun(f, sc, r.next):
 		// The server went down before anything in it counted.
 		r.stream.unbegun = append(r.stream.unbegun, name)
 		r.dump.unbegun(name)
@@ -189,6 +190,16 @@ func unbegun(f File, sc *scanner, next uint64) bool {
 	return !ok && ahead.err == nil || ok && k.seq < next
 }
 
+// told tells whether it is known of a segment that its header came to the disk.
+// A server that syncs has written and synced it before the manifest says that it
+// was begun (see Store.begin), and before the segment in front of it says that
+// the stream goes on there (see writer.roll): so a crash leaves no such segment
+// without one. Where the server never syncs, the manifest and what is in front
+// may be on the disk, and the header not.
+func (r *replayer) told(name segmentName) bool {
+	return r.synced != 0 && (name.index == r.begun || name.index == r.rolled)
+}
+
 // hide notes that so many bytes could not be read. The next server may be able
 // to: what this one writes behind them must not have the numbers of their
 // blocks, or it would be taken for what was there before.
@@ -211,7 +222,7 @@ func (r *replayer) begin(h *header) {
 	case !r.torn && r.rolled != h.index:
 		r.badEnd()
 	case r.next != 0 && h.first > r.next:
-		r.report(r.tail, r.end, "the end of the file is cut off, %s missing: %s", blocksAre(h.first-r.next), recordsLost)
+		r.cutOff(h.first)
 	}
 	if h.first > r.next {
 		r.next = h.first
@@ -251,7 +262,7 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 
 // finish looks at how the stream begins and ends.
 func (r *replayer) finish() {
-	r.last = max(r.next, 1) - 1 + r.hidden
+	r.last = max(r.next, r.synced, 1) - 1 + r.hidden
 	if len(r.names) == 0 {
 		return
 	}
@@ -267,14 +278,24 @@ func (r *replayer) finish() {
 			last = n.index
 		}
 	}
-	if r.rolled > last && !there(r.rolled) {
+	switch {
+	case r.rolled > last && !there(r.rolled):
 		r.missing(r.rolled)
-	} else if r.begun > last && !there(r.begun) {
+	case r.begun > last && !there(r.begun):
 		r.missing(r.begun)
+	case r.headless && r.end == segmentHeader || r.hidden > 0: // that is told
+	case r.torn && r.next != 0 && r.next < r.synced:
+		r.cutOff(r.synced)
 	}
 	if !r.torn && r.tail.index != 0 {
 		r.badEnd()
 	}
+}
+
+// cutOff reports that the tail ends before a block that comes in front of that
+// one.
+func (r *replayer) cutOff(next uint64) {
+	r.report(r.tail, r.end, "the end of the file is cut off, %s missing: %s", blocksAre(next-r.next), recordsLost)
 }
 
 // missing reports that a segment is not there.
