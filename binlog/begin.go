@@ -74,6 +74,13 @@ func (st *Store) begin() ([]*Log, error) {
 		}
 		st.logs = append(st.logs, l)
 	}
+	// Each needs the page that its header is in, and no more: so they all have that
+	// before one takes another.
+	for _, l := range st.logs {
+		if err := l.to.allocate(minSegment); err != nil && !isFull(err) {
+			return nil, err
+		}
+	}
 	if err := st.fs.SyncDir(st.cfg.Dir); err != nil || st.rearranged {
 		return st.logs, err
 	}

@@ -83,7 +83,7 @@ func newLog(st *Store, t *stream) (*Log, error) {
 	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}, timer: time.NewTimer(time.Hour)}
 	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
-	seg, err := l.createRoom()
+	seg, err := l.create()
 	if err != nil {
 		return nil, err
 	}

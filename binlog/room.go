@@ -63,23 +63,6 @@ func (l *Log) create() (*segment, error) {
 	return &segment{name: name, file: f, seed: segmentSeed(st.id, name)}, nil
 }
 
-// createRoom makes the file of a segment that is begun at once, with a little
-// space set aside if the disk has any.
-func (l *Log) createRoom() (*segment, error) {
-	seg, err := l.create()
-	if err != nil {
-		return nil, err
-	}
-	// Whoever needs more gets it; other shards want to begin as well.
-	if err = seg.allocate(minSegment); isFull(err) {
-		err = nil
-	}
-	if err != nil {
-		return nil, errors.Join(err, l.abandon(seg))
-	}
-	return seg, nil
-}
-
 // abandon removes a segment in which nothing is.
 func (l *Log) abandon(seg *segment) error {
 	return errors.Join(seg.file.Close(), l.store.remove(seg.name.String()))

@@ -252,3 +252,20 @@ func TestRollWithoutRoom(t *testing.T) {
 		s.close()
 	}
 }
+
+// TestStartTakesAPage: a server needs a page of the disk for each shard, no
+// more, after any end of the one before.
+func TestStartTakesAPage(t *testing.T) {
+	for shards := 1; shards <= 4; shards++ {
+		f := faultfs.New()
+		cfg := config(f, shards)
+		s := serve(t, cfg)
+		killed := f.Kill()
+		s.close()
+		for _, f := range []*faultfs.FS{f, killed} {
+			f.SetCapacity(f.Used() + int64(shards)*4096)
+			cfg.FS = f
+			serve(t, cfg).close()
+		}
+	}
+}
