@@ -51,6 +51,10 @@ var (
 	errConsumed  = errors.New("session returned an impossible count of bytes")
 )
 
+// tornPatience is how long a shutdown waits for more of a torn command: long enough for what was lost on the way to be sent
+// again, a few times, and short enough for a peer that will never send it.
+const tornPatience = time.Second
+
 // A Conn is one connection, as its session sees it. All exported methods but RemoteAddr are for the connection's own
 // goroutine: call them inside Serve only (NewSession may write too; it goes out before the first read. So may Close).
 type Conn struct {
@@ -70,6 +74,7 @@ type Conn struct {
 	moved   bool      // bytes came in since active was set
 	armed   bool      // a read deadline for the idle timeout is set
 	expects bool      // see Expect
+	torn    time.Time // in a shutdown: until when more of a torn command is waited for
 	pokee   Poked     // the session, if it is one; nil if not
 
 	// The flags are written by others and only ever set. Whoever sets one then sets a read deadline in the past (hup, stop)
@@ -204,7 +209,12 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 			c.arm() // before the flags are looked at
 		}
 		// In a shutdown a command begun may be finished; what is left then belongs to the next.
-		if c.killed.Load() || c.stop.Load() && (finished || c.between()) {
+		stopping := c.stop.Load()
+		if c.killed.Load() || stopping && (finished || c.between()) {
+			c.err = errShutdown
+			return true
+		}
+		if drained && stopping && c.giveUp(!again) {
 			c.err = errShutdown
 			return true
 		}
@@ -264,6 +274,21 @@ func (c *Conn) arm() {
 		c.armed = true
 		c.nc.SetReadDeadline(c.active.Add(idle)) // fails on a closed connection only, as the park will
 	}
+}
+
+// giveUp reports whether it is in vain to wait in a shutdown for the rest of the command at hand, and sees to it that the park
+// that follows ends when it is. What a session has asked for by ReadInto may take its time: the peer has said how much comes.
+// Else it is half a line, or the beginning of a packet, maybe of a peer that is stuck, and is waited for as long as it grows.
+func (c *Conn) giveUp(grown bool) bool {
+	if c.dst != nil {
+		return false
+	}
+	now := time.Now()
+	if grown || c.torn.IsZero() {
+		c.torn = now.Add(tornPatience)
+	}
+	c.nc.SetReadDeadline(c.torn)
+	return !now.Before(c.torn)
 }
 
 // hangup is called by the hang-up watcher.

@@ -87,6 +87,31 @@ func TestShutdownFinishesCommands(t *testing.T) {
 	}
 }
 
+// Half a line that does not go on is not waited for; one that does is, and so is a
+// body, which was announced.
+func TestShutdownOfTornCommands(t *testing.T) {
+	h := newHarness(t, Config{})
+	torn, body, slow := h.dial(), h.dial(), h.dial()
+	torn.send("tor")
+	body.send("body 10\nabc")
+	slow.send("s")
+	eventually(t, "begun", func() bool { return h.begun.Load() == 3 })
+	done := h.beginShutdown(t.Context())
+	eventually(t, "told", func() bool { return h.aborts.Load() == 3 })
+	for range 4 {
+		time.Sleep(tornPatience * 2 / 5)
+		slow.send("o")
+	}
+	torn.wantClosed()
+	slow.send("\n")
+	slow.want("soooo")
+	slow.wantClosed()
+	time.Sleep(tornPatience * 6 / 5)
+	body.send("defghij")
+	body.want("abcdefghij")
+	wantNil(t, done)
+}
+
 // What was sent before the shutdown is answered even if nobody had read it.
 func TestShutdownAnswersWhatWasSent(t *testing.T) {
 	h := newHarness(t, Config{})

@@ -101,6 +101,29 @@ func TestShutdownGivesNoJobs(t *testing.T) {
 	s.exits(0)
 }
 
+// Who has sent half a command, and nothing more, is not waited for: a line in
+// either protocol, a header, a packet.
+func TestShutdownOfHalfACommand(t *testing.T) {
+	t.Parallel()
+	s := startGearman(t, "--shutdown-timeout", "1h")
+	var clients []*client
+	for _, half := range []string{"put 0 0 60", "stat", "\x00REQ\x00\x00", "\x00REQ\x00\x00\x00\x07\x00\x00\x00\x08f\x00u"} {
+		addr := s.addrs[0]
+		if len(clients) > 0 {
+			addr = s.gearmanAddr()
+		}
+		c := dial(t, addr)
+		c.send(half)
+		c.isRead()
+		clients = append(clients, c)
+	}
+	s.signal(syscall.SIGTERM)
+	for _, c := range clients {
+		c.closed()
+	}
+	s.exits(0)
+}
+
 func TestShutdownDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--shutdown-timeout", "100ms")
