@@ -166,3 +166,31 @@ func TestGearmanAbilities(t *testing.T) {
 		}
 	}
 }
+
+// TestDefaultTubeIsTheFirst: it is where the reference has it, though Gearman has
+// named functions before there was anybody to use it, and though it is one.
+func TestDefaultTubeIsTheFirst(t *testing.T) {
+	for shards := range 4 {
+		r := newEngine(t, shards+1)
+		w := newWire(t, r)
+		want := []string{shard.DefaultTube}
+		for i := range 2 * (shards + 1) {
+			want = append(want, r.tubeOn(i%(shards+1), i/(shards+1)))
+			w.CreateFunction(want[i+1])
+		}
+		w.CreateFunction(shard.DefaultTube)
+		c := r.NewClient()
+		tubes := c.Tubes()
+		if c.Close(); !slices.Equal(tubes, want) {
+			t.Errorf("tubes are %q, want %q", tubes, want)
+		}
+		w.DropFunction(shard.DefaultTube)
+		for _, name := range want[1:] {
+			w.DropFunction(name)
+		}
+		if tubes := w.Tubes(); !slices.Equal(tubes, want[:1]) {
+			t.Errorf("of these tubes are left: %q", tubes)
+		}
+		w.Close()
+	}
+}

@@ -3,16 +3,20 @@ package shard
 import "slices"
 
 // roster is the list of all tubes of all shards, kept by the first shard in
-// the order of the reference: a new tube comes last, and the last one takes
-// the place of one that goes. The other shards send word before they answer
-// the command that made or ended a tube, so whoever has seen that answer finds
-// it in the list.
+// the order of the reference: the default tube is the first, a new tube comes
+// last, and the last one takes the place of one that goes. The other shards
+// send word before they answer the command that made or ended a tube, so
+// whoever has seen that answer finds it in the list.
 type roster struct {
 	names []string
 	index map[string]int
 }
 
-func newRoster() *roster { return &roster{index: make(map[string]int)} }
+func newRoster() *roster {
+	r := &roster{index: make(map[string]int)}
+	r.add(DefaultTube)
+	return r
+}
 
 func (r *roster) add(name string) {
 	r.index[name] = len(r.names)
@@ -30,9 +34,11 @@ func (r *roster) remove(name string) {
 
 func (r *roster) list() []string { return slices.Clone(r.names) }
 
-// tellRoster sends word of a tube made or gone.
+// tellRoster sends word of a tube made or gone. The default tube is in the list
+// from the start: it may be made after others, which the log or Gearman has named.
 func (s *Shard) tellRoster(op Op, name string) {
 	switch {
+	case name == DefaultTube:
 	case s.roster == nil:
 		s.cfg.First.Send(&Request{Op: op, Name: name})
 	case op == tubeBorn:

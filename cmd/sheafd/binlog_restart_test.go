@@ -395,3 +395,23 @@ func TestBinlogNamesAreTaken(t *testing.T) {
 		s.stop()
 	}
 }
+
+// The default tube is the first in list-tubes, though the binlog names others, or
+// names it later.
+func TestRestartBeginsWithTheDefaultTube(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := withBinlog(t, dir, "--shards", "3")
+	c := s.dial()
+	for i, tube := range []string{"a", "b", "c", "d", "default", "e"} {
+		c.says(fmt.Sprintf("use %s\nput 0 0 60 1\nx\n", tube), fmt.Sprintf("USING %s\nINSERTED %d\n", tube, i+1))
+	}
+	for _, shards := range []string{"3", "1", "5"} {
+		s.stop()
+		s = withBinlog(t, dir, "--shards", shards)
+		if tubes := s.dial().list("list-tubes"); len(tubes) != 6 || tubes[0] != "default" {
+			t.Errorf("%s shards: %q", shards, tubes)
+		}
+	}
+	s.stop()
+}
