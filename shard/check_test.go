@@ -366,9 +366,9 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 		if s.holders.at(t.number) != t {
 			fail("a client that has jobs has another's number")
 		}
-		for j := range t.ends {
+		for j := range t.notes {
 			if s.holderOf(j) != t {
-				fail("a client remembers when a job fails that it has not")
+				fail("a client has noted something of a job that it has not")
 			}
 		}
 	}

@@ -17,9 +17,9 @@ type Client struct {
 	// when there is a job in one of the tubes that it watches.
 	listens *listener
 	dozing  bool
-	// ends has, for jobs that it has of which the TTR ends first, when they will
-	// have failed; nil until there is one.
-	ends map[*job]int64
+	// notes are about jobs that it has and that were put by beanstalkd's put, which
+	// have no Task for them; nil until there is one.
+	notes map[*job]*note
 
 	due due // the next TTR of a held job to run out, or end of the wait
 
@@ -38,6 +38,25 @@ type Client struct {
 	observing  bool
 	observerAt int32 // index in the shard's observers
 	told       key
+}
+
+// note is what a Gearman worker's job that was put has beside what all jobs have.
+type note struct {
+	end         int64  // when it will have failed, if its TTR ends before; else 0
+	done, total uint32 // as the worker has told
+}
+
+// note returns what is noted of j, made if need be.
+func (c *Client) note(j *job) *note {
+	n := c.notes[j]
+	if n == nil {
+		if c.notes == nil {
+			c.notes = make(map[*job]*note)
+		}
+		n = new(note)
+		c.notes[j] = n
+	}
+	return n
 }
 
 // NewClient returns a client's side at one shard, to be named in requests to

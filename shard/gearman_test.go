@@ -252,6 +252,32 @@ func TestGearmanTimeout(t *testing.T) {
 			bea: stats-job 1 State Timeouts     -> State=ready Timeouts=1
 			wil: check                          -> OK`)
 	})
+	t.Run("how far what was put has come is known as long as the worker has it", func(t *testing.T) {
+		for _, way := range []string{"wil: leave -> OK", "bea: kick 1 -> KICKED 0\n+60s"} {
+			play(t, 1, `
+				bea: use f                          -> OK
+				bea: put 5 0 60 x; put 5 0 60 y     -> INSERTED 1; INSERTED 2
+				wil: can-do f 90                    -> OK
+				wil: grab; grab                     -> ASSIGNED 1 f put x; ASSIGNED 2 f put y
+				wil: report 1 progress 3/7          -> OK
+				ann: inquire 1; inquire 2           -> running 1, 3 of 7, 0 wait; running 1, 0 of 0, 0 wait
+				wil: report 1 data a; report 1 progress 4/7 -> OK; OK
+				ann: inquire 1                      -> running 1, 4 of 7, 0 wait
+				wil: check                          -> OK
+				`+way+`
+				ann: inquire 1                      -> running 0, 0 of 0, 0 wait
+				zoe: can-do f                       -> OK
+				zoe: grab                           -> ASSIGNED 1 f put x
+				ann: inquire 1                      -> running 1, 0 of 0, 0 wait
+				zoe: report 1 progress 1/2; report 1 fail -> OK; OK
+				bea: stats-job 1 State              -> State=buried
+				bea: watch f                        -> OK
+				bea: kick 1                         -> KICKED 1
+				bea: reserve                        -> RESERVED 1 x
+				ann: inquire 1                      -> running 1, 0 of 0, 0 wait
+				zoe: check                          -> OK`)
+		}
+	})
 	t.Run("reports do not keep what was put from failing", func(t *testing.T) {
 		play(t, 1, `
 			bea: use f                          -> OK

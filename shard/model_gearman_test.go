@@ -93,6 +93,7 @@ func (m *model) abandoned(j *modelJob) bool { return j.foreground && len(j.waiti
 // comesAgain is for a job that was given back; as discard if it does not.
 func (m *model) comesAgain(j *modelJob) bool {
 	if j.fails = false; !j.tasked {
+		j.done, j.total = 0, 0
 		return true
 	}
 	if m.abandoned(j) {
@@ -118,6 +119,9 @@ func (m *model) bury(j *modelJob) {
 	m.stamp++
 	j.state, j.since = buried, m.stamp
 	j.buries++
+	if !j.tasked {
+		j.done, j.total = 0, 0
+	}
 }
 
 // unbury follows what has made a job other than buried that was.
@@ -368,10 +372,10 @@ func (m *model) report(c, shard int, r *Request) {
 	}
 	switch kind := EventKind(r.N); kind {
 	case Data, Warning, Progress:
+		if kind == Progress {
+			j.done, j.total = r.Pri, r.Delay
+		}
 		if j.tasked {
-			if kind == Progress {
-				j.done, j.total = r.Pri, r.Delay
-			}
 			m.tell(j, kind, string(r.Body))
 		} else if !j.fails {
 			m.deadline(j, j.ttr)

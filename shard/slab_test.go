@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"unsafe"
@@ -153,6 +154,9 @@ func testNoMemory(t *testing.T) {
 		if p.do(0, *r).Status != OutOfMemory {
 			t.Errorf("op %d is not answered OutOfMemory", r.Op)
 		}
+	}
+	if names := p.do(0, Request{Op: Tubes}).Lists.Names; !slices.Equal(names, []string{DefaultTube}) {
+		t.Errorf("there are the tubes %q, made for what was refused", names)
 	}
 	if n := len(p.putAll(3, 1)); n != 3 {
 		t.Errorf("%d jobs of a size that there is room for", n)

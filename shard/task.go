@@ -137,13 +137,14 @@ func (s *Shard) submit(r *Request) {
 		r.Status = Draining
 	default:
 		t = s.tube(r.Name)
-		f = t.asFunction()
 		r.ID, r.Created, r.Tube, r.TTR = s.cfg.Directory.NextID(), s.now, t, TaskTTR
 		j := s.newJob(r)
 		if j == nil {
 			r.Status = OutOfMemory
+			s.drop(t)
 			return
 		}
+		f = t.asFunction()
 		j.tasked = s.tasks.add(task)
 		s.memory.charge(task.footprint())
 		if keyed {
@@ -272,10 +273,7 @@ func (s *Shard) term(j *job, c *Client) key {
 		if end := s.now + int64(w.timeout)*second; end <= at {
 			at, j.fails = end, true
 		} else {
-			if c.ends == nil {
-				c.ends = make(map[*job]int64)
-			}
-			c.ends[j] = end
+			c.note(j).end = end
 		}
 	}
 	return s.deadlineAt(j, at)
@@ -367,10 +365,16 @@ func (s *Shard) report(r *Request) {
 				task.done, task.total = r.Pri, r.Delay
 			}
 			s.tell(j, task, Event{Kind: kind, Data: r.Body})
-		} else if !j.fails { // who says something is alive
+			return
+		}
+		if kind == Progress {
+			n := r.Client.note(j)
+			n.done, n.total = r.Pri, r.Delay
+		}
+		if !j.fails { // who says something is alive
 			at := s.now + int64(j.ttr)*second
-			if end, ok := r.Client.ends[j]; ok && end <= at {
-				at, j.fails = end, true
+			if n := r.Client.notes[j]; n != nil && n.end != 0 && n.end <= at {
+				at, j.fails = n.end, true
 			}
 			r.Client.held.fix(s.deadlineAt(j, at), j)
 		}
@@ -472,6 +476,10 @@ func (s *Shard) describe(r *Request, j *job) {
 	if task := s.taskOf(j); task != nil {
 		r.Pri, r.Delay = task.done, task.total
 		r.N |= uint64(task.listeners) << 1
+	} else if j.state == reserved {
+		if n := s.holderOf(j).notes[j]; n != nil {
+			r.Pri, r.Delay = n.done, n.total
+		}
 	}
 }
 

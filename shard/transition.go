@@ -102,7 +102,7 @@ func (s *Shard) unreserve(j *job) {
 	c.held.remove(j)
 	c.heldList.remove(j)
 	j.heldBy, j.fails = 0, false
-	delete(c.ends, j)
+	delete(c.notes, j)
 	s.tubeOf(j).reserved--
 	s.reserved--
 }

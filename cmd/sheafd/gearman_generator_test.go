@@ -312,7 +312,7 @@ func (r *gdiffRun) can(c *gdiffClient) []gdiffPlan {
 	r.model.function(name)
 	c.can = slices.Insert(c.can, 0, name)
 	if r.chance(4) {
-		return gdiffOne("", "CAN_DO_TIMEOUT", name, gdiffPick(r, "0", "100000"))
+		return gdiffOne("", "CAN_DO_TIMEOUT", name, gdiffPick(r, "0", "100000", "-1", "x"))
 	}
 	return gdiffOne("", "CAN_DO", name)
 }

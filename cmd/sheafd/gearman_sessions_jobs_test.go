@@ -458,6 +458,27 @@ var gdiffJobTranscripts = []gdiffTranscript{
 		w> GRAB_JOB
 		w< JOB_ASSIGN #2|f|2
 	`},
+	{name: "SUBMIT_JOB_EPOCH with what is no number, or more than one", session: `
+		w> CAN_DO f
+		c> SUBMIT_JOB_EPOCH f||x|1
+		c< JOB_CREATED #1
+		c> SUBMIT_JOB_EPOCH f|||2
+		c< JOB_CREATED #2
+		c> SUBMIT_JOB_EPOCH f||-1|3
+		c< JOB_CREATED #3
+		w> GRAB_JOB
+		w< JOB_ASSIGN #1|f|1
+		w> GRAB_JOB
+		w< JOB_ASSIGN #2|f|2
+		w> GRAB_JOB
+		w< JOB_ASSIGN #3|f|3
+		c> SUBMIT_JOB_EPOCH f|| 4102444800|4
+		c< JOB_CREATED #4
+		c> SUBMIT_JOB_EPOCH f||4102444800.5|5
+		c< JOB_CREATED #5
+		w> GRAB_JOB
+		w< NO_JOB
+	`},
 	{name: "SUBMIT_JOB_EPOCH in the future", session: `
 		c> SUBMIT_JOB_EPOCH f|u|4102444800|1
 		c< JOB_CREATED #1

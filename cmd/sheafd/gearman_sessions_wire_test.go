@@ -93,6 +93,35 @@ var gdiffWireTranscripts = []gdiffTranscript{
 		c> ECHO_REQ still here
 		c< ECHO_RES still here
 	`},
+	{name: "results that are a handle alone", referenceOnly: true, session: `
+		# The end of the handle is looked for in the next packet.
+		w>>> \x00REQ\x00\x00\x00\x0d\x00\x00\x00\x05H:x:1\x00REQ\x00\x00\x00\x10\x00\x00\x00\x01x
+		w< (closed)
+	`},
+	{name: "results that are a handle alone", sheafdOnly: true, session: `
+		# They have no data.
+		c> OPTION_REQ exceptions
+		c< OPTION_RES exceptions
+		w> CAN_DO f
+		c> SUBMIT_JOB f||x
+		c< JOB_CREATED #1
+		c> SUBMIT_JOB f||y
+		c< JOB_CREATED #2
+		w> GRAB_JOB
+		w< JOB_ASSIGN #1|f|x
+		w> GRAB_JOB
+		w< JOB_ASSIGN #2|f|y
+		w> WORK_DATA #1
+		c< WORK_DATA #1|
+		w> WORK_WARNING #1
+		c< WORK_WARNING #1|
+		w> WORK_COMPLETE #1
+		c< WORK_COMPLETE #1|
+		w> WORK_EXCEPTION #2
+		c< WORK_EXCEPTION #2|
+		w> WORK_COMPLETE #2
+		w< ERROR JOB_NOT_FOUND|Job given in work result not found
+	`},
 	{name: "arguments of packets that have none", session: `
 		c>> \x00REQ\x00\x00\x00\x09\x00\x00\x00\x03xyz
 		c< NO_JOB

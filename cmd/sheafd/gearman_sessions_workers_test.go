@@ -218,6 +218,13 @@ var gdiffWorkerTranscripts = []gdiffTranscript{
 		a< f\t0\t0\t0
 		a< .
 	`},
+	{name: "CAN_DO_TIMEOUT with what is none", session: `
+		w> CAN_DO_TIMEOUT f|-1
+		w> CAN_DO_TIMEOUT g|x
+		w> CAN_DO_TIMEOUT h|
+		w> CAN_DO_TIMEOUT i|0
+		a sees workers: * 127.0.0.1 - : i h g f
+	`},
 
 	// Sleep.
 

@@ -180,6 +180,7 @@ func TestBeanstalkJobWithGearmanWorker(t *testing.T) {
 		w.send("WORK_DATA #1|there is nobody to hear it")
 		w.send("WORK_WARNING #1|so is this")
 		w.send("WORK_STATUS #1|1|2")
+		w.says("GET_STATUS #1", "STATUS_RES #1|1|1|1|2")
 		w.send("WORK_COMPLETE #1|done")
 		w.settle()
 		if state := b.knows(1, "state"); state != "" {

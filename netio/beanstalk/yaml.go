@@ -176,7 +176,9 @@ func appendTubes(b []byte, names []string) []byte {
 
 // appendTubeName appends a tube's name. A function of Gearman may have any name;
 // what may not stand in a tube's is written as % and two hexadecimal digits. A %
-// may not, so nothing that is shown so can be taken for another tube.
+// may not, so nothing that is shown so can be taken for another tube. A name that
+// is only too long for a tube's is left as it is: escapes would make it longer, and
+// commands could name it no more than now.
 func appendTubeName(b []byte, name string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(name) {

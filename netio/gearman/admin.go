@@ -164,21 +164,10 @@ func limits(w [][]byte) (max [priorities]uint32) {
 	return max
 }
 
-// limit reads a number as C's atoi does: what is negative or no number is 0,
-// and what stands behind the digits is ignored. A number that is no int is the
-// largest, where the reference leaves that to chance.
-func limit(word []byte) uint32 {
-	word = bytes.TrimLeft(word, "\t\v\f\r")
-	word = bytes.TrimPrefix(word, []byte("+"))
-	n := uint64(0)
-	for _, d := range word {
-		if d < '0' || d > '9' {
-			break
-		}
-		n = min(n*10+uint64(d-'0'), math.MaxInt32)
-	}
-	return uint32(n)
-}
+// limit reads a number as C's atoi does, where what is negative is 0, and none at
+// all. A number that is no int is the largest, where the reference leaves that to
+// chance.
+func limit(word []byte) uint32 { return uint32(min(max(integer(word), 0), math.MaxInt32)) }
 
 // The admin answers that never vary. They end with CR LF, as errors do; tables
 // and what stands behind an OK end with LF.

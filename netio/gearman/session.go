@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -85,7 +84,6 @@ var (
 	faultFunction  = fault{"INVALID_FUNCTION_NAME", "Function names have 1 to 512 bytes"}
 	faultTooLarge  = fault{"ARGUMENT_TOO_LARGE", "Packet too large; see the server's option -z"}
 	faultTime      = fault{"INVALID_ARGUMENT", "Time is invalid, or never comes"}
-	faultNumber    = fault{"INVALID_ARGUMENT", "Timeout must be a number of seconds"}
 	faultMemory    = fault{"MEMORY_ALLOCATION_FAILURE", "Out of memory, or the disk is full"}
 	faultDraining  = fault{"QUEUE_ERROR", "Server takes no new jobs"}
 	faultFailed    = fault{"QUEUE_ERROR", "Binlog has failed; see the server's log"}
@@ -308,7 +306,7 @@ func (s *session) packet(typ uint32, d direction, data, own []byte) {
 		s.refuse(faultMagic)
 	case !ok:
 		s.refuse(faultCommand)
-	case !split(data, f.args, &s.args) && !s.withoutAggregator(typ, data):
+	case !split(data, f.args, &s.args) && !s.withoutAggregator(typ, data) && !s.withoutData(typ, data):
 		s.refuse(faultArguments)
 	case f.payload && len(s.args[f.args-1]) > s.protocol.cfg.MaxJobSize:
 		if s.isResult(typ) {
@@ -328,6 +326,16 @@ func (s *session) withoutAggregator(typ uint32, data []byte) bool {
 		return false
 	}
 	s.args[3], s.args[4] = nil, s.args[3]
+	return true
+}
+
+// withoutData takes a result that is a handle alone for one with empty data: some
+// workers send no NUL behind the handle when they have nothing to say.
+func (s *session) withoutData(typ uint32, data []byte) bool {
+	if !s.isResult(typ) || len(data) == 0 {
+		return false
+	}
+	s.args[0], s.args[1] = data, nil
 	return true
 }
 
@@ -445,8 +453,8 @@ func (s *session) submit(typ uint32, own []byte) {
 		}
 		task.Reducer = string(a[2])
 	case typeSubmitJobEpoch:
-		t, err := strconv.ParseInt(string(word(a[2])), 10, 64)
-		if err != nil || t > math.MaxInt64/int64(time.Second) {
+		t := integer(a[2])
+		if t > math.MaxInt64/int64(time.Second) {
 			s.refuse(faultTime)
 			return
 		}
@@ -505,13 +513,15 @@ func (s *session) report(typ uint32, id uint64, data []byte, tag uint8) {
 	r.ID, r.N, r.Body = id, uint64(kinds[typ]), data
 	if typ == typeWorkStatus {
 		done, total, _ := bytes.Cut(data, []byte{0})
-		r.Pri, r.Delay = number(done), number(total)
+		r.Pri, r.Delay = uint32(integer(done)), uint32(integer(total)) // as atoi: modulo 2^32
 	}
 	s.queue(r)
 }
 
-// number reads what b begins with, as atoi does, modulo 2^32.
-func number(b []byte) uint32 {
+// integer reads what b begins with, as C's strtoll does: blanks, a sign, digits.
+// What stands behind is ignored, no digits are 0, and what is too large or too
+// small is about the largest or the smallest that there is.
+func integer(b []byte) int64 {
 	b = bytes.TrimLeft(b, " \t\n\v\f\r")
 	negative := len(b) > 0 && b[0] == '-'
 	if negative || len(b) > 0 && b[0] == '+' {
@@ -523,7 +533,7 @@ func number(b []byte) uint32 {
 			break
 		}
 		if n > (math.MaxInt64-9)/10 {
-			n = math.MaxInt64 // where strtol stays
+			n = math.MaxInt64
 			break
 		}
 		n = n*10 + int64(d-'0')
@@ -531,13 +541,12 @@ func number(b []byte) uint32 {
 	if negative {
 		n = -n
 	}
-	return uint32(n)
+	return n
 }
 
 // abilities serves what changes which functions a worker can do.
 func (s *session) abilities(typ uint32) {
 	var name string
-	timeout := uint64(0)
 	if typ != typeResetAbilities {
 		if !validFunction(s.args[0]) {
 			s.refuse(faultFunction)
@@ -545,17 +554,10 @@ func (s *session) abilities(typ uint32) {
 		}
 		name = string(s.args[0])
 	}
-	if typ == typeCanDoTimeout {
-		var err error
-		if timeout, err = strconv.ParseUint(string(word(s.args[1])), 10, 32); err != nil {
-			s.refuse(faultNumber)
-			return
-		}
-	}
 	s.flush()
 	switch typ {
 	case typeCanDo, typeCanDoTimeout:
-		s.client.CanDo(name, uint32(timeout))
+		s.client.CanDo(name, limit(s.args[1])) // which is empty in CAN_DO
 	case typeCantDo:
 		s.client.CantDo(name)
 	case typeResetAbilities:

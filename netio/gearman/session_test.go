@@ -212,7 +212,10 @@ func TestRefusals(t *testing.T) {
 		p.asks(`ERROR["INVALID_PACKET" "Arguments are missing"]`, typeSubmitJob, "f", "u")
 		p.asks(`ERROR["INVALID_FUNCTION_NAME" "Function names have 1 to 512 bytes"]`, typeSubmitJob, "", "u", "")
 		p.asks(`ERROR["ARGUMENT_TOO_LARGE" "Unique value too large"]`, typeSubmitJob, "f", strings.Repeat("u", 65), "")
-		p.asks(`ERROR["INVALID_ARGUMENT" "Time is invalid, or never comes"]`, typeSubmitJobEpoch, "f", "", "soon", "")
+		p.asks(`ERROR["INVALID_PACKET" "Arguments are missing"]`, typeWorkComplete)
+		p.asks(`ERROR["INVALID_PACKET" "Arguments are missing"]`, typeWorkStatus, "H:host:1")
+		p.asks(`ERROR["JOB_NOT_FOUND" "Job given in work result not found"]`, typeWorkComplete, "H:host:1")
+		p.asks(`ERROR["INVALID_ARGUMENT" "Time is invalid, or never comes"]`, typeSubmitJobEpoch, "f", "", "99999999999999999999", "")
 		p.asks(`ERROR["INVALID_ARGUMENT" "Time is invalid, or never comes"]`, typeSubmitJobSched, "f", "", "", "", "31", "2", "", "")
 		p.asks(`ERROR["JOB_NOT_FOUND" "Job given in work result not found"]`, typeWorkFail, "H:other:1")
 		p.asks(``, typeAllYours)
@@ -274,6 +277,17 @@ func TestMemoryIsFull(t *testing.T) {
 		c.expect(`WORK_COMPLETE["H:host:1" "` + result + `"]`)
 		c.asks(`JOB_CREATED["H:host:2"]`, typeSubmitJobBG, "f", "", large)
 		c.ask(typeSubmitJobBG, "f", "", large)
+		// What is refused, be it large or not, makes no function.
+		c.ask(typeSubmitJobBG, "g", "", large)
+		for refused := false; !refused; {
+			refused = strings.HasPrefix(c.ask(typeSubmitJobBG, "f", "", strings.Repeat("x", 50<<10)), "ERROR[")
+		}
+		c.asks(`ERROR["MEMORY_ALLOCATION_FAILURE" "Out of memory, or the disk is full"]`, typeSubmitJobBG, "f", "", strings.Repeat("x", 50<<10))
+		c.asks(`ERROR["MEMORY_ALLOCATION_FAILURE" "Out of memory, or the disk is full"]`, typeSubmitJobBG, "h", "", strings.Repeat("x", 50<<10))
+		c.send([]byte("status\n"))
+		if got := string(c.got()); strings.Count(got, "\n") != 2 {
+			t.Errorf("there are functions of which no job was taken:\n%s", got)
+		}
 	})
 }
 
@@ -446,6 +460,81 @@ func TestGrabWaits(t *testing.T) {
 		w.asks(``, typeGrabJob)
 		w.s.Hangup()
 		w.expect(`NO_JOB[""]`)
+	})
+}
+
+// Workers that have no data may leave out the NUL in front of it, too.
+func TestResultsWithoutData(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w := b.connect(), b.connect()
+		c.ask(typeOptionReq, "exceptions")
+		w.ask(typeCanDo, "f")
+		for i, typ := range []uint32{typeWorkComplete, typeWorkException} {
+			handle := fmt.Sprintf("H:host:%d", i+1)
+			c.ask(typeSubmitJob, "f", "", "x")
+			w.ask(typeGrabJob)
+			w.asks(``, typeWorkData, handle)
+			w.asks(``, typeWorkWarning, handle)
+			c.expect(fmt.Sprintf(`WORK_DATA[%q ""] WORK_WARNING[%[1]q ""]`, handle))
+			w.asks(``, typ, handle)
+			c.expect(fmt.Sprintf(`%s[%q ""]`, names[typ], handle))
+		}
+		if w.expects || c.expects {
+			t.Error("the jobs have not ended")
+		}
+	})
+}
+
+// Numbers that are none, or negative, are what the reference takes them for.
+func TestTimesThatAreNone(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c := b.connect()
+		for i, timeout := range []string{"0", "-1", "x", ""} {
+			w, f := b.connect(), fmt.Sprint("f", i)
+			w.asks(``, typeCanDoTimeout, f, timeout)
+			c.ask(typeSubmitJobBG, f, "", "x")
+			w.ask(typeGrabJob)
+			time.Sleep(24 * time.Hour)
+			w.asks(``, typeWorkComplete, fmt.Sprintf("H:host:%d", i+1), "")
+			w.close()
+		}
+		w := b.connect()
+		for _, timeout := range []string{"2", " 2", "+2", "2.9", "2s", "2\x00"} {
+			w.asks(``, typeCanDoTimeout, "g", timeout)
+			c.ask(typeSubmitJob, "g", "", "x")
+			w.ask(typeGrabJob)
+			c.got()
+			time.Sleep(2*time.Second - time.Nanosecond)
+			c.expect(``)
+			time.Sleep(time.Nanosecond)
+			if got := show(c.got()); !strings.HasPrefix(got, "WORK_FAIL[") {
+				t.Errorf("past a timeout of %q: %s", timeout, got)
+			}
+		}
+		w.asks(``, typeCanDoTimeout, "g", "99999999999999999999")
+		now := time.Now().UTC()
+		for _, at := range []string{"x", "", "-1", "- 5", "0", "1.5", "-99999999999999999999"} {
+			if got := c.ask(typeSubmitJobEpoch, "g", "", at, "x"); !strings.HasPrefix(got, "JOB_CREATED[") {
+				t.Errorf("SUBMIT_JOB_EPOCH at %q: %s", at, got)
+			}
+			if got := w.ask(typeGrabJob); !strings.HasPrefix(got, "JOB_ASSIGN[") {
+				t.Errorf("SUBMIT_JOB_EPOCH at %q: its job is not there: %s", at, got)
+			}
+		}
+		for i, at := range []string{" %s", "+%s", "%s.5", "%sx"} {
+			c.ask(typeSubmitJobEpoch, "g", "", fmt.Sprintf(at, time0(now.Add(time.Duration(i+1)*time.Hour))), "x")
+		}
+		w.asks(``, typePreSleep)
+		for range 4 {
+			time.Sleep(time.Hour - time.Nanosecond)
+			w.expect(``)
+			time.Sleep(time.Nanosecond)
+			w.expect(`NOOP[""]`)
+			if got := w.ask(typeGrabJob); !strings.HasPrefix(got, "JOB_ASSIGN[") {
+				t.Errorf("at its time a job is not there: %s", got)
+			}
+			w.asks(``, typePreSleep)
+		}
 	})
 }
 
