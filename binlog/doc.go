@@ -45,7 +45,8 @@
 // the end, and drops it (Log.Drop). Only ever the oldest: what it says of jobs
 // that are gone may then be forgotten with it. So a directory holds at most
 // about twice what its jobs take, and two segments a shard: the one that is
-// written and the space set aside.
+// written and the space set aside. On a full disk, where that space is all there
+// is for the copies, the next segment waits until the file of the last is gone.
 //
 // # The directory
 //

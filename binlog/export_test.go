@@ -111,6 +111,9 @@ func BeanstalkdFile(ids ...int) []byte {
 // it.
 func (l *Log) Room() int64 { return l.unspoken() }
 
+// Promised is how many bytes deletes may take.
+func (l *Log) Promised() int64 { return l.promised() }
+
 // Zero sets space aside by writing zeros.
 var Zero = zero
 

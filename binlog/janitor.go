@@ -23,7 +23,7 @@ type janitor struct {
 
 	synced time.Time // when it was last done; under mu
 	tried  time.Time // when there was no room; the goroutine's own
-	newest uint64    // segment that was made ready; the goroutine's own
+	newest *segment  // that was made ready, nil if none was; the goroutine's own
 }
 
 // dirty says that something was written that is to be synced.
@@ -119,6 +119,10 @@ func (j *janitor) work() (wait time.Duration) {
 	if drops != 0 {
 		j.remove(drops)
 		j.freed.Store(true)
+		j.removed.Store(drops)
+		if f := j.prepared.Load(); f != nil && j.full.Load() {
+			(*f)() // cleaning waits for it
+		}
 	}
 	return wait
 }
@@ -147,7 +151,7 @@ func (j *janitor) prepare() bool {
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
-	made := j.newest > seg.name.index
+	made := j.made(seg)
 	if made && !j.ready.Load() {
 		// The shard goes on in the next one already: nothing more is promised here,
 		// though it may take long until the writer comes by.
@@ -171,18 +175,28 @@ func (j *janitor) prepare() bool {
 	next, err := j.createNext()
 	if err != nil {
 		j.tried = time.Now()
-		if !isFull(err) {
+		if isFull(err) {
+			j.lack.Store(&err)
+			poke(j.news)
+		} else {
 			j.fail(fmt.Errorf("making a segment: %w", err))
 		}
 		return false
 	}
-	j.newest = next.name.index
+	j.newest = next
 	j.next = next
+	j.lack.Store(nil)
 	j.ready.Store(true)
+	poke(j.news)
 	if f := j.prepared.Load(); f != nil && seg.spoken() >= j.store.segment {
 		(*f)() // the shard may have nothing else to do
 	}
 	return true
+}
+
+// made tells whether there is a segment behind that one, which the writer is in.
+func (j *janitor) made(seg *segment) bool {
+	return j.newest != nil && j.newest.name.index > seg.name.index
 }
 
 // createNext makes the file of the next segment, for good.
@@ -197,8 +211,15 @@ func (j *janitor) createNext() (*segment, error) {
 	return seg, nil
 }
 
-// remove removes the files of segments before that one.
+// remove removes the files of segments before that one. On a full disk it is
+// this log that has their space first: cleaning has taken from its reserve to
+// come by that.
 func (j *janitor) remove(before uint64) {
+	if j.full.Load() {
+		j.store.space.Lock() // what is given back is taken by nobody else
+		defer j.store.space.Unlock()
+		defer j.refill()
+	}
 	j.mu.Lock()
 	names := j.stream.drop(before)
 	j.mu.Unlock()
@@ -206,6 +227,24 @@ func (j *janitor) remove(before uint64) {
 		if err := j.store.retire(n); err != nil {
 			j.store.log.Warn("binlog: a segment that is needed no more could not be removed", "file", n.String(), "err", err)
 		}
+	}
+}
+
+// refill sets aside what is missing of the reserve, or as much as there is. The
+// caller holds store.space.
+func (j *janitor) refill() {
+	j.mu.Lock()
+	seg := j.writer.to
+	j.mu.Unlock()
+	if j.made(seg) && !j.ready.Load() {
+		seg = j.newest // the shard goes on there already
+	}
+	var err error
+	for want := j.Reserve() - seg.room.Load(); want > 0 && err == nil; want -= j.Step() {
+		err = seg.allocate(min(want, j.Step()))
+	}
+	if err != nil && !isFull(err) {
+		j.fail(err)
 	}
 }
 

@@ -34,8 +34,10 @@ type Log struct {
 	// tried and stayed are when there was no room for more, and for the next
 	// segment.
 	tried, stayed time.Time
+	lacked        int64     // bytes that there were not when it was tried
 	said          time.Time // when the disk was last said to be full
 	announced     bool      // and it was not said since that there is room again
+	dropped       uint64    // segments before this one are needed no more
 
 	mu      sync.Mutex
 	queue   []*group // committed, not yet taken by the writer; under mu
@@ -52,10 +54,16 @@ type Log struct {
 	// clears that.
 	next  *segment
 	ready atomic.Bool
+	// lack is why there is no next segment: the disk is full. The janitor writes it.
+	lack atomic.Pointer[error]
+	// news has room for one token for the shard, which may wait for ready, lack,
+	// stuck or failure.
+	news chan struct{}
 	// tight says that the disk is nearly full; the shard writes it. freed says
 	// that something was given back to the disk: the janitor sets it, the shard
 	// clears it.
 	tight, freed atomic.Bool
+	removed      atomic.Uint64 // before this one all segments are gone; the janitor writes it
 	// full says that no more space could be set aside. The shard writes it.
 	full atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
@@ -64,7 +72,7 @@ type Log struct {
 	// failure is set once, by the writer or the janitor, and failed is called.
 	failure atomic.Pointer[error]
 	failed  atomic.Pointer[func()]
-	// prepared is called when a next segment is ready that was waited for.
+	// prepared is called when there is what was waited for: a next segment, or room.
 	prepared atomic.Pointer[func()]
 	jobs     atomic.Int64 // that there are, as of the last commit; the shard writes it
 
@@ -80,7 +88,7 @@ type Log struct {
 
 // newLog begins a segment behind what the stream has, and starts the log.
 func newLog(st *Store, t *stream) (*Log, error) {
-	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), news: make(chan struct{}, 1), done: make(chan struct{})}
 	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}, timer: time.NewTimer(time.Hour)}
 	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	seg, err := l.create()
@@ -116,6 +124,7 @@ func (l *Log) Err() error {
 func (l *Log) fail(err error) {
 	err = l.store.wrap(err)
 	if l.failure.CompareAndSwap(nil, &err) {
+		poke(l.news)
 		l.store.log.Error("binlog: a shard's log has failed; it answers INTERNAL_ERROR to all changes until the server is restarted on a healthy disk",
 			"shard", l.stream.shard, "err", err)
 		if f := l.failed.Load(); f != nil {
@@ -126,7 +135,8 @@ func (l *Log) fail(err error) {
 
 // OnPrepared has f called, from any goroutine, when there is a next segment and
 // the one before is full: somebody should ask for Segment then, even if nothing
-// is to be appended.
+// is to be appended. It is also called on a full disk when what was dropped has
+// been removed: cleaning may go on.
 func (l *Log) OnPrepared(f func()) { l.prepared.Store(&f) }
 
 // OnFailure has f called, from any goroutine, when the log fails.
@@ -138,12 +148,27 @@ func (l *Log) OnFailure(f func()) {
 }
 
 // Segment returns the index of the segment that the next batch goes to. It is
-// asked between batches.
+// asked between batches. Where the disk is slow it waits for the next segment,
+// or this one would grow by all that clients send meanwhile.
 func (l *Log) Segment() uint64 {
+	if l.to.spoken() >= l.largest() {
+		l.await()
+	}
 	if l.ready.Load() && l.to.spoken() >= l.store.segment-l.store.segment/16 {
 		l.roll()
 	}
 	return l.to.name.index
+}
+
+// largest is how large a segment may become before the shard waits for the next.
+func (l *Log) largest() int64 { return l.store.segment + l.store.segment/4 }
+
+// await waits for the next segment. It gives up if a full disk has no room for
+// one, and when nothing can be written.
+func (l *Log) await() {
+	for !l.ready.Load() && l.lack.Load() == nil && !l.stuck.Load() && l.Err() == nil {
+		<-l.news
+	}
 }
 
 // roll goes on in the next segment. On a full disk that has to do with the
@@ -170,10 +195,12 @@ func (l *Log) roll() {
 
 // handOver gives back what the segment has not used of its space, and sets as
 // much of that aside in the next one as there is, but no more than that many
-// bytes. It reports false if that is too little: then the segment has it again.
+// bytes. It reports false if that is less than deletes were promised: then the
+// segment has it again.
 func (l *Log) handOver(most int64) bool {
 	given, err := l.to.giveBack(false)
-	for want := max(min(most, given), minSegment); err == nil && want >= minSegment; want -= max(want/16, minSegment) {
+	least := max(l.promised()+int64(len(l.batch.buf)), minSegment-overhead) // the latter takes a page
+	for want, less := max(min(most, given), least), int64(minSegment); err == nil; want, less = max(want-less, least), 2*less {
 		if err = l.next.allocate(want); err == nil {
 			return true
 		}
@@ -181,6 +208,9 @@ func (l *Log) handOver(most int64) bool {
 		// there was may be taken all the same: nothing is in that file yet.
 		if isFull(err) {
 			err = l.next.file.Truncate(0)
+		}
+		if want == least {
+			break
 		}
 	}
 	if err == nil && given > 0 {
@@ -214,10 +244,13 @@ func (l *Log) Delete(id uint64) int { return l.number(kindDelete, id) }
 // Drop appends that no job is in a segment before that one any more, and has
 // their files removed when that is safe.
 func (l *Log) Drop(segment uint64) int {
-	l.batch.drop = segment
+	l.batch.drop, l.dropped = segment, segment
 	l.oldest.Store(segment)
 	return l.number(kindDrop, segment)
 }
+
+// Dropping tells whether the files of segments that were dropped are still there.
+func (l *Log) Dropping() bool { return l.removed.Load() < l.dropped }
 
 func (l *Log) number(k kind, v uint64) int {
 	n := l.begin(maxMeta)
@@ -258,6 +291,10 @@ func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
 
 // Appended tells whether there is anything in the batch.
 func (l *Log) Appended() bool { return l.batch.records > 0 }
+
+// Filled tells whether the batch should end, though there is more to append: a
+// segment is to be left in time.
+func (l *Log) Filled() bool { return int64(len(l.batch.buf)) >= l.Step() }
 
 // Commit ends a batch, which has held wait for it, if it is not nil; live is
 // how many jobs there are now. It reports true if nothing is to be waited for:

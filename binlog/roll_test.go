@@ -257,3 +257,61 @@ func TestRollGivesBack(t *testing.T) {
 		t.Errorf("%v\n%s", damages, got)
 	}
 }
+
+// TestSlowDisk: segments stay about as large as they should be, however much is
+// appended while the disk is busy making the next. Where it has no room for one,
+// nothing waits, puts are refused in time, and come again when there is room.
+func TestSlowDisk(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.SegmentSize = 32 << 10
+	s := serve(t, cfg)
+	l := s.logs[0]
+	var full atomic.Bool
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == faultfs.OpCreate {
+			time.Sleep(10 * time.Millisecond)
+			if full.Load() {
+				return syscall.ENOSPC
+			}
+		}
+		return nil
+	})
+	const size = 2000
+	most := cfg.SegmentSize*5/4 + size + 500 + l.Step() // zeros of the last one
+	fill := func(jobs int) {
+		t.Helper()
+		for range jobs {
+			l.Segment()
+			if !l.FitsPut(size) {
+				continue
+			}
+			l.Put(job(1, "a", noise(size)))
+			l.Commit(nil, 1)
+		}
+		if err := wait(l); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range segments(t, f) {
+			if n := len(f.Read(dir + "/" + name)); int64(n) > most {
+				t.Errorf("%s has %d bytes, not %d", name, n, most)
+			}
+		}
+	}
+	fill(200)
+	if n := len(segments(t, f)); n < 10 {
+		t.Errorf("400 KB are in %d segments", n)
+	}
+	full.Store(true)
+	fill(200)
+	if l.FitsPut(size) || !l.Full() {
+		t.Error("without a next segment puts go on")
+	}
+	if !l.FitsChange() {
+		t.Error("without a next segment there is no room for a change")
+	}
+	full.Store(false)
+	eventually(t, "puts are accepted again", func() bool { l.Segment(); return l.FitsPut(size) })
+	fill(200)
+	s.close()
+}

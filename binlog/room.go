@@ -13,7 +13,8 @@ import (
 // promised to anyone. What a shard appends takes from what is set aside (room),
 // and the writer gives back what compression has saved. Puts may take all but
 // the reserve, which is there for changes, for deletes, of which each job has
-// one owed, and for cleaning, which has to write before it can give back.
+// one owed, and for cleaning, which has to write before it can give back. What it
+// gives back fills up the reserve before anybody else has it.
 
 // segment is one that is written to.
 type segment struct {
@@ -96,8 +97,7 @@ func (s *segment) allocate(n int64) error {
 // extend moves the end of the file at least to that offset, and returns where
 // it is. A sync that finds it moved has to write that, too; so it moves seldom,
 // that many bytes further, and zeros lie behind the last block. But not further
-// than what is set aside: what the file has is taken for that, see giveBack and
-// zero.
+// than what is set aside: what the file has is taken for that, see zero.
 func (s *segment) extend(least, further int64) (end int64, err error) {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
@@ -117,21 +117,16 @@ func (s *segment) giveBack(forGood bool) (given int64, err error) {
 		return 0, nil
 	}
 	s.sealed = forGood
-	size, err := s.file.Size()
-	if err != nil {
-		return 0, err
-	}
-	room := s.room.Load()
-	end := max(s.allocated.Load()-room, size)
-	if end >= s.allocated.Load() {
+	if given = s.room.Load(); given <= 0 {
 		return 0, nil
 	}
+	end := s.allocated.Load() - given
 	// What is behind the end of the file goes when it is cut off there; so what is
-	// spoken for has to come before the end first.
+	// spoken for has to come before the end first. Zeros of extend's may be behind
+	// it: they go, too, and the writer has to move the end again.
 	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
 		return 0, err
 	}
-	given = s.allocated.Load() - end
 	s.allocated.Add(-given)
 	s.room.Add(-given)
 	return given, nil
@@ -144,15 +139,19 @@ func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 // there, for their deletes, and for cleaning, which has to write before it can
 // give back. Any goroutine may call it.
 func (l *Log) Reserve() int64 {
-	n := l.spare() + owedDeletes(l.jobs.Load())
+	n := l.spare() + moving + owedDeletes(l.jobs.Load())
 	if l.tight.Load() {
-		n += l.spare() + owedChanges(l.jobs.Load())
+		n += l.copies() + owedChanges(l.jobs.Load())
 	}
 	return n
 }
 
 // spare is what is set aside for cleaning: a segment's worth.
 func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
+
+// copies is how much cleaning may have to write again before it can give back:
+// one of the largest segments.
+func (l *Log) copies() int64 { return min(l.largest()+l.Step(), maxReserve) }
 
 // lookAtDisk finds out whether the disk is nearly full. Then space is set aside
 // for a change of each job as well, for which otherwise there is enough on the
@@ -177,6 +176,10 @@ const (
 	fewJobs    = 1 << 16
 	owedPut    = owedDelete + owedBlock + owedChange
 )
+
+// moving is how much room is lost at most when the log goes on in the next
+// segment, in bytes: that has a header, and files take whole pages.
+const moving = minSegment + overhead
 
 // owedDeletes is how much is left alone by all but deletes.
 func owedDeletes(jobs int64) int64 { return jobs*owedDelete + min(jobs, fewJobs)*owedBlock }
@@ -205,6 +208,10 @@ func MostPut(tube, body, task int) int { return sizeOfPut(tube, body, task) }
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
 // enough space for all that may become of those that are there.
 func (l *Log) FitsPut(n int) bool {
+	if err := l.lack.Load(); err != nil && l.to.spoken() >= l.store.segment {
+		l.noRoom(*err)
+		return false
+	}
 	if !l.setAside(int64(n)+blockOverhead+l.Reserve()+int64(l.fresh+1)*owedPut) || l.stuck.Load() {
 		return false
 	}
@@ -226,12 +233,15 @@ func (l *Log) promised() int64 {
 }
 
 // FitsChange tells whether there is room for a change of a job.
-func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.promised()) }
+func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.kept()) }
+
+// kept is how many bytes changes and cleaning leave alone.
+func (l *Log) kept() int64 { return l.promised() + moving }
 
 // Short tells whether on a full disk there is little more room than cleaning
 // needs.
 func (l *Log) Short() bool {
-	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.promised()+l.spare()*3/2)
+	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.kept()+l.copies()+l.spare()/2)
 }
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
@@ -240,7 +250,7 @@ func (l *Log) FitsCopy(n int64) bool {
 	if !l.full.Load() && l.setAside(n+l.Reserve()) {
 		return true
 	}
-	return l.setAside(n + l.promised())
+	return l.setAside(n + l.kept())
 }
 
 // setAside tells whether that many bytes are set aside and not spoken for; it
@@ -250,7 +260,12 @@ func (l *Log) setAside(n int64) bool {
 	if short <= 0 {
 		return true
 	}
-	if l.full.Load() && time.Since(l.tried) < retry && !l.freed.Swap(false) {
+	if l.freed.Swap(false) {
+		l.tried = time.Time{}
+	}
+	// That there was not as much as for a put, or to begin cleaning, does not say
+	// that there is not enough for a change.
+	if l.full.Load() && time.Since(l.tried) < retry && short >= l.lacked {
 		return false
 	}
 	l.lookAtDisk()
@@ -261,7 +276,7 @@ func (l *Log) setAside(n int64) bool {
 		err = l.to.allocate(short)
 	}
 	if err != nil {
-		l.tried = time.Now()
+		l.tried, l.lacked = time.Now(), short
 		l.noRoom(err)
 		return false
 	}

@@ -184,6 +184,7 @@ func (w *writer) withRoom(try func() error) error {
 			return err
 		}
 		if !w.stuck.Swap(true) {
+			poke(w.news)
 			w.store.log.Error("binlog: the disk is full: answers wait for room, puts are answered OUT_OF_MEMORY", "shard", w.stream.shard, "err", err)
 		}
 		time.Sleep(retry)

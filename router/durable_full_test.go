@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -115,6 +116,76 @@ func (d *durRun) wellAgain() {
 			d.serve(c)
 		}
 	}
+}
+
+// TestDurableFullChanges: on a full disk each job can be reserved and released,
+// however late the space comes that cleaning makes.
+func TestDurableFullChanges(t *testing.T) {
+	durable(t, 20, func(d *durRun) {
+		d.segment = 32 << 10
+		var late atomic.Bool
+		var open sync.Map // how many times files are open, by name
+		count := func(name string) *atomic.Int64 {
+			n, _ := open.LoadOrStore(name, new(atomic.Int64))
+			return n.(*atomic.Int64)
+		}
+		d.setCapacity(256<<10 + d.rng.Int64N(256<<10))
+		end := d.begin(durSyncs[d.rng.IntN(len(durSyncs))], 1)
+		d.trap.fail = func(op faultfs.Op, name string, off int64, n int) error {
+			switch op {
+			case faultfs.OpCreate:
+				count(name).Add(1)
+				if late.Load() {
+					// What makes segments also removes them. No time passes while
+					// there are commands to serve.
+					time.Sleep(10 * time.Millisecond)
+				}
+			case faultfs.OpOpen:
+				count(name).Add(1)
+			case faultfs.OpClose:
+				count(name).Add(-1)
+			case faultfs.OpRemove:
+				if count(name).Load() > 0 {
+					t.Errorf("-durable.seed %d: %s is removed while it is open, and keeps its space", d.seed, name)
+				}
+			}
+			return nil
+		}
+		c := d.clients[0]
+		var ids []uint64
+		for refused := 0; refused < 100; {
+			c.Use(durTubes[d.rng.IntN(len(durTubes))])
+			body := make([]byte, 200+d.rng.IntN(3000))
+			for i := range body {
+				body[i] = byte(d.rng.Uint32())
+			}
+			a := c.ask(shard.Request{Op: shard.Put, TTR: 1000, Body: append(body, "\r\n"...)})
+			if a.status == shard.OK {
+				ids = append(ids, a.id)
+			} else {
+				refused++
+			}
+		}
+		late.Store(true)
+		for range 2 {
+			d.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			for i, id := range ids {
+				for _, cmd := range []shard.Request{{Op: shard.ReserveJob, ID: id}, {Op: shard.Release, ID: id, Pri: 7}} {
+					if a := c.ask(cmd); a.status != shard.OK {
+						d.fatalf("command %d for job %d, the %d. of %d, is answered with status %d", cmd.Op, id, i+1, len(ids), a.status)
+					}
+				}
+			}
+		}
+		late.Store(false)
+		for _, id := range ids { // the oldest first: there is much to clean
+			c.ask(shard.Request{Op: shard.Delete, ID: id})
+			time.Sleep(time.Millisecond)
+		}
+		if err := end(); err != nil {
+			d.fatalf("closing: %v", err)
+		}
+	})
 }
 
 // TestDurableStuck: on a disk that has no room for what was set aside, answers

@@ -88,7 +88,9 @@ func (c *cleaner) stop() {
 // tidy drops the oldest segments if nothing is in them, and has the oldest
 // cleaned if too much of the log is of no use.
 func (s *Shard) tidy() {
-	for len(s.segments) > 1 && s.segments[0].jobs == 0 {
+	// While the oldest is cleaned its file is open, and has its space even if it is
+	// removed.
+	for !s.cleaning && len(s.segments) > 1 && s.segments[0].jobs == 0 {
 		s.sealed -= s.segments[0].bytes
 		s.segments = s.segments[1:]
 		s.appended(s.log.Drop(s.segments[0].index))
@@ -101,11 +103,17 @@ func (s *Shard) tidy() {
 		// Space is wanted before the reserve is used up, within reason: for what is
 		// gained, at most 64 times as much is copied.
 		bound = s.live + max(s.live/64, min(s.live/16, s.log.Reserve()/2)) - s.segments.last().bytes
+		if s.log.Short() {
+			bound = min(bound, s.live+s.live/64-s.segments.last().bytes)
+			if s.log.Dropping() {
+				return // first what the last one took comes back
+			}
+		}
 		if s.now < s.cleanAfter {
 			return
 		}
 	}
-	if (s.sealed > bound || s.log.Short() && s.sealed > s.live+s.live/64-s.segments.last().bytes) && s.segments[0].index < s.log.Written() {
+	if s.sealed > bound && s.segments[0].index < s.log.Written() {
 		s.cleaning = true
 		s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
 	}

@@ -210,7 +210,7 @@ func (r *Recovery) Write(log *binlog.Log) error {
 		seg.jobs++
 		seg.bytes += int64(n)
 		j.file = uint32(seg.index)
-		if size += n; size >= 1<<20 {
+		if size += n; size >= min(1<<20, int(log.Step())) { // segments should not become too large
 			if err := log.Flush(); err != nil {
 				return err
 			}

@@ -205,6 +205,10 @@ func (s *Shard) turn() bool {
 		next := r.next // r may be the client's again once it is answered
 		s.serve(r)
 		r = next
+		if r != nil && s.log != nil && s.log.Filled() {
+			s.endBatch()
+			s.beginBatch()
+		}
 	}
 	s.endBatch()
 	if !s.ended {
