@@ -211,6 +211,10 @@ func TestConnectionsThatDie(t *testing.T) {
 				})
 			}
 			wg.Wait()
+			last := dial(t, s.addr) // comes out of the listener's queue behind them all
+			last.send("list-tube-used\r\n")
+			last.expect("USING default\r\n")
+			last.Close()
 			poll(t, "all are gone", func() bool { return s.net.Connections() == 1 })
 			poll(t, "the engine has forgotten them", func() bool {
 				st := s.stats()
