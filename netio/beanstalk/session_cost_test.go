@@ -112,24 +112,25 @@ func TestCostOfAPipeline(t *testing.T) {
 					}
 				}
 				run()
-				r0, w0 := ioCounts(t)
-				c.reads, c.writes = 0, 0
-				wakes := wakeUps()
-				for range rounds {
-					run()
-				}
-				wakes = wakeUps() - wakes
-				r1, w1 := ioCounts(t)
 				batches := rounds * len(cycle)
-				reads, writes := r1-r0-c.reads, w1-w0-c.writes
-				t.Logf("%d batches: %d reads, %d writes, %d wake-ups", batches, reads, writes, wakes)
-				// The runtime wakes its poller by a pipe now and then.
-				if most := batches * 5 / 4; reads > most || writes > most {
-					t.Errorf("%d batches cost %d reads and %d writes", batches, reads, writes)
+				// The runtime wakes its poller by a pipe now and then, and more often on a
+				// busy machine: it has three tries.
+				for tries := 3; tries > 0; tries-- {
+					r0, w0 := ioCounts(t)
+					c.reads, c.writes = 0, 0
+					wakes := wakeUps()
+					for range rounds {
+						run()
+					}
+					wakes = wakeUps() - wakes
+					r1, w1 := ioCounts(t)
+					reads, writes := r1-r0-c.reads, w1-w0-c.writes
+					t.Logf("%d batches: %d reads, %d writes, %d wake-ups", batches, reads, writes, wakes)
+					if most := batches * 5 / 4; reads <= most && writes <= most && (raceDetector || wakes <= 2*batches) {
+						return
+					}
 				}
-				if !raceDetector && wakes > 2*batches {
-					t.Errorf("%d batches cost %d wake-ups", batches, wakes)
-				}
+				t.Error("that is too much")
 			})
 		}
 	}
