@@ -564,6 +564,7 @@ static void execute(void)
 	/* On a busy machine libgearman sometimes gives up here with GEARMAN_IO_WAIT,
 	 * whatever the server. */
 	for (int k = 0; k < 20; k++) {
+		usleep(k * 20000);
 		gearman_client_free(c);
 		c = client();
 		task = gearman_execute_by_partition(c, "splits", 6, "reverse", 7, NULL, 0, NULL, &words, NULL);
