@@ -40,6 +40,7 @@ func (st *Store) refusal() error {
 }
 
 func (st *Store) begin() ([]*Log, error) {
+	st.told = st.cfg.Sync != SyncNever
 	if st.rearranged {
 		if st.manifest == nil && !st.lost {
 			// From here on a crash leaves segments that do not count.
@@ -88,10 +89,14 @@ func (st *Store) begin() ([]*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil && !isFull(err) {
-		return nil, err
+	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil {
+		if !isFull(err) {
+			return nil, err
+		}
+		// The old one does: it says less, and nothing wrong. But it may be of a server
+		// that syncs.
+		st.told = st.told || len(st.manifest.synced) > 0
 	}
-	// On a full disk the old one does: it says less, and nothing wrong.
 	st.counts = true
 	return st.logs, nil
 }

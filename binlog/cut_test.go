@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,6 +137,42 @@ func TestCutAfterAnotherMode(t *testing.T) {
 		f.Write(filepath.Join(dir, name), nil)
 		if _, damages := readBack(t, cfg); (len(damages) > 0) != (last != binlog.SyncNever) {
 			t.Errorf("the last one syncs after %v: %v", last, damages)
+		}
+	}
+}
+
+// TestCutAfterAFullDisk: a server that does not sync has to do with the manifest
+// of one that does, since the disk is full. What a power failure leaves of it is
+// no damage that would not be without that.
+func TestCutAfterAFullDisk(t *testing.T) {
+	for seed := range uint64(20) {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		s := serve(t, cfg)
+		s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "one")) })
+		s.close()
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			if op == faultfs.OpWriteAt && strings.Contains(name, "manifest") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		cfg.Sync = binlog.SyncNever
+		s = serve(t, cfg)
+		f.SetFault(nil)
+		s.rolls(0, 9)
+		s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "two")) })
+		left := f.Kill()
+		s.close()
+		for n := range uint64(20) {
+			c := left.Crash(rand.New(rand.NewPCG(seed, n)))
+			cfg.FS = c
+			_, damages := readBack(t, cfg)
+			manifest := dir + "/manifest"
+			c.Write(manifest, binlog.WithoutSynced(c.Read(manifest)))
+			if _, without := readBack(t, cfg); !slices.Equal(damages, without) {
+				t.Fatalf("seed %d, %d: %v, want %v", seed, n, damages, without)
+			}
 		}
 	}
 }

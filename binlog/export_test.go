@@ -111,6 +111,9 @@ func BeanstalkdFile(ids ...int) []byte {
 // it.
 func (l *Log) Room() int64 { return l.unspoken() }
 
+// Tight tells whether the disk is nearly full.
+func (l *Log) Tight() bool { return l.tight.Load() }
+
 // Promised is how many bytes deletes may take.
 func (l *Log) Promised() int64 { return l.promised() }
 

@@ -100,20 +100,21 @@ func (j *janitor) work() (wait time.Duration) {
 	unsync, drops, wants, synced := j.unsync, j.drops, j.wants, j.synced
 	j.drops, j.wants = 0, false
 	j.mu.Unlock()
-	if unsync {
-		left := j.store.cfg.Sync - time.Since(synced)
-		if left > 0 && drops == 0 {
-			wait = left
-		} else if j.sync() != nil {
-			return 0
-		}
-	}
-	if wants {
+	if wants { // first, since a sync may take long
 		if since := time.Since(j.tried); since < retry || !j.prepare() {
 			j.want()
-			if wait == 0 || wait > retry {
-				wait = retry
+			wait = retry
+		}
+	}
+	if unsync && j.Err() == nil {
+		left := j.store.cfg.Sync - time.Since(synced)
+		switch {
+		case left <= 0 || drops != 0:
+			if j.sync() != nil {
+				return 0
 			}
+		case wait == 0 || wait > left:
+			wait = left
 		}
 	}
 	if drops != 0 {
@@ -202,7 +203,7 @@ func (j *janitor) made(seg *segment) bool {
 // createNext makes the file of the next segment, for good.
 func (j *janitor) createNext() (*segment, error) {
 	seg, err := j.create()
-	if err != nil || j.store.cfg.Sync == SyncNever {
+	if err != nil || !j.store.told {
 		return seg, err
 	}
 	if err := j.store.fs.SyncDir(j.store.cfg.Dir); err != nil {
@@ -239,13 +240,7 @@ func (j *janitor) refill() {
 	if j.made(seg) && !j.ready.Load() {
 		seg = j.newest // the shard goes on there already
 	}
-	var err error
-	for want := j.Reserve() - seg.room.Load(); want > 0 && err == nil; want -= j.Step() {
-		err = seg.allocate(min(want, j.Step()))
-	}
-	if err != nil && !isFull(err) {
-		j.fail(err)
-	}
+	j.fill(seg, j.Reserve()-seg.room.Load())
 }
 
 // stop ends the goroutine.

@@ -148,10 +148,16 @@ func (l *Log) OnFailure(f func()) {
 }
 
 // Segment returns the index of the segment that the next batch goes to. It is
-// asked between batches. Where the disk is slow it waits for the next segment,
-// or this one would grow by all that clients send meanwhile.
+// asked between batches. A shard does not wait for the disk, but where that is
+// far behind it waits here for the next segment, or this one would grow by all
+// that clients send meanwhile; where space is short, cleaning could not write its
+// jobs again.
 func (l *Log) Segment() uint64 {
-	if l.to.spoken() >= l.largest() {
+	most := farBehind * l.store.segment
+	if l.tight.Load() {
+		most = l.largest()
+	}
+	if l.to.spoken() >= most {
 		l.await()
 	}
 	if l.ready.Load() && l.to.spoken() >= l.store.segment-l.store.segment/16 {
@@ -160,7 +166,10 @@ func (l *Log) Segment() uint64 {
 	return l.to.name.index
 }
 
-// largest is how large a segment may become before the shard waits for the next.
+// farBehind is how many times as large as it should be a segment may become.
+const farBehind = 4
+
+// largest is the same where space is short, in bytes.
 func (l *Log) largest() int64 { return l.store.segment + l.store.segment/4 }
 
 // await waits for the next segment. It gives up if a full disk has no room for
@@ -244,9 +253,10 @@ func (l *Log) Delete(id uint64) int { return l.number(kindDelete, id) }
 // Drop appends that no job is in a segment before that one any more, and has
 // their files removed when that is safe.
 func (l *Log) Drop(segment uint64) int {
-	l.batch.drop, l.dropped = segment, segment
+	n := l.number(kindDrop, segment)
+	l.batch.drop, l.dropped = segment, segment // not of a batch that the record had no place in
 	l.oldest.Store(segment)
-	return l.number(kindDrop, segment)
+	return n
 }
 
 // Dropping tells whether the files of segments that were dropped are still there.

@@ -258,9 +258,10 @@ func TestRollGivesBack(t *testing.T) {
 	}
 }
 
-// TestSlowDisk: segments stay about as large as they should be, however much is
-// appended while the disk is busy making the next. Where it has no room for one,
-// nothing waits, puts are refused in time, and come again when there is room.
+// TestSlowDisk: segments do not grow without a bound, however much is appended
+// while the disk is busy making the next; where space is short, hardly at all.
+// Where there is no room for the next, nothing waits, puts are refused in time, and
+// come again when there is room.
 func TestSlowDisk(t *testing.T) {
 	f := faultfs.New()
 	cfg := config(f, 1)
@@ -278,7 +279,7 @@ func TestSlowDisk(t *testing.T) {
 		return nil
 	})
 	const size = 2000
-	most := cfg.SegmentSize*5/4 + size + 500 + l.Step() // zeros of the last one
+	most := 4 * cfg.SegmentSize
 	fill := func(jobs int) {
 		t.Helper()
 		for range jobs {
@@ -293,15 +294,31 @@ func TestSlowDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range segments(t, f) {
-			if n := len(f.Read(dir + "/" + name)); int64(n) > most {
+			if n := len(f.Read(dir + "/" + name)); int64(n) > most+size+500+l.Step() { // zeros of the last one
 				t.Errorf("%s has %d bytes, not %d", name, n, most)
 			}
 		}
 	}
 	fill(200)
-	if n := len(segments(t, f)); n < 10 {
+	if n := len(segments(t, f)); n < 3 {
 		t.Errorf("400 KB are in %d segments", n)
 	}
+	f.SetCapacity(f.Used() + 1<<20)
+	for l.Segment(); !l.Tight(); l.Segment() {
+		l.FitsPut(size)
+		l.Put(job(1, "a", noise(size)))
+		l.Commit(nil, 1)
+	}
+	begun := len(segments(t, f)) // the last one may be large already
+	fill(100)
+	most = cfg.SegmentSize * 5 / 4
+	for i, name := range segments(t, f)[begun:] {
+		if n := len(f.Read(dir + "/" + name)); int64(n) > most+size+500+l.Step() {
+			t.Errorf("segment %d of a disk that is nearly full, %s, has %d bytes, not %d", i, name, n, most)
+		}
+	}
+	f.SetCapacity(1 << 30)
+	most = 4 * cfg.SegmentSize
 	full.Store(true)
 	fill(200)
 	if l.FitsPut(size) || !l.Full() {
@@ -313,5 +330,45 @@ func TestSlowDisk(t *testing.T) {
 	full.Store(false)
 	eventually(t, "puts are accepted again", func() bool { l.Segment(); return l.FitsPut(size) })
 	fill(200)
+	s.close()
+}
+
+// TestDropWithoutRoomInItsBatch: a segment is not removed before it is written
+// that it is dropped, also where that has no place in the batch any more.
+func TestDropWithoutRoomInItsBatch(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.SegmentSize = 64 << 20
+	serve(t, cfg).close()
+	s := serve(t, cfg)
+	l := s.logs[0]
+	var removed atomic.Bool
+	blocks := 0
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		switch {
+		case op == faultfs.OpRemove:
+			removed.Store(true)
+		case op == faultfs.OpWriteAt:
+			if blocks++; blocks == 2 {
+				time.Sleep(50 * time.Millisecond)
+				if removed.Load() {
+					t.Error("it is removed")
+				}
+			}
+		}
+		return nil
+	})
+	// All but the lengths of names takes as much as it may.
+	const n = 1 << 31
+	big := binlog.Job{
+		Meta: binlog.Meta{ID: 1 << 62, State: binlog.Buried, Pri: n, Delay: n, Reserves: n, Timeouts: n, Releases: n, Buries: n, Kicks: n},
+		TTR:  n, Tube: "a", Created: 1,
+	}
+	big.Body = []byte(noise(4<<20 - binlog.BlockOverhead - mostPut(&big)))
+	l.Put(&big)
+	l.Drop(l.Settled())
+	if err := wait(l); err != nil || blocks != 2 {
+		t.Errorf("%d blocks are written: %v", blocks, err)
+	}
 	s.close()
 }

@@ -33,6 +33,7 @@ type segment struct {
 
 	mu        sync.Mutex   // of setting aside
 	allocated atomic.Int64 // bytes from the beginning of the file; written under mu
+	end       atomic.Int64 // of the file, at least, once there was a block; written under mu
 	sealed    bool         // nothing is set aside any more; under mu
 
 	// syncing keeps the janitor's sync and the closing of the file apart. It is
@@ -94,18 +95,22 @@ func (s *segment) allocate(n int64) error {
 	return nil
 }
 
-// extend moves the end of the file at least to that offset, and returns where
-// it is. A sync that finds it moved has to write that, too; so it moves seldom,
-// that many bytes further, and zeros lie behind the last block. But not further
-// than what is set aside: what the file has is taken for that, see zero.
-func (s *segment) extend(least, further int64) (end int64, err error) {
+// extend moves the end of the file at least to that offset. A sync that finds it
+// moved has to write that, too; so it moves seldom, that many bytes further, and
+// zeros lie behind the last block. But not further than what is set aside: what
+// the file has is taken for that, see zero.
+func (s *segment) extend(least, further int64) error {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
-	if end, err = s.file.Size(); err != nil || end >= least {
-		return end, err
+	end, err := s.file.Size()
+	if err == nil && end < least {
+		end = max(least, min(least+further, s.allocated.Load()))
+		err = s.file.Truncate(end)
 	}
-	end = max(least, min(least+further, s.allocated.Load()))
-	return end, s.file.Truncate(end)
+	if err == nil {
+		s.end.Store(end)
+	}
+	return err
 }
 
 // giveBack gives back what was set aside and is not spoken for, and returns how
@@ -127,6 +132,7 @@ func (s *segment) giveBack(forGood bool) (given int64, err error) {
 	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
 		return 0, err
 	}
+	s.end.Store(end)
 	s.allocated.Add(-given)
 	s.room.Add(-given)
 	return given, nil
@@ -281,6 +287,42 @@ func (l *Log) setAside(n int64) bool {
 		return false
 	}
 	return true
+}
+
+// Holds says how many jobs the log has when its shard starts, and sets aside what
+// they are owed, before the puts of other shards can take it. Where the disk does
+// not have all of the reserve that is the shard's share of what it has, but no
+// less than deletes may take, if that is there.
+func (l *Log) Holds(jobs int) {
+	l.jobs.Store(int64(jobs))
+	if jobs == 0 {
+		return
+	}
+	l.lookAtDisk()
+	want := l.Reserve()
+	if free, err := l.store.fs.Free(l.store.cfg.Dir); err == nil {
+		want = min(want, max(l.kept(), free/int64(l.store.cfg.Shards)))
+	}
+	l.store.space.Lock()
+	defer l.store.space.Unlock()
+	l.fill(l.to, want-l.unspoken())
+}
+
+// fill sets that many bytes aside, or as many as there are. The caller holds
+// store.space.
+func (l *Log) fill(seg *segment, want int64) {
+	for step := l.Step(); want > 0 && step >= minSegment; {
+		n := min(want, step)
+		switch err := seg.allocate(n); {
+		case err == nil:
+			want -= n
+		case isFull(err):
+			step /= 2
+		default:
+			l.fail(err)
+			return
+		}
+	}
 }
 
 // quiet is how long nothing more is said of a disk that is full again.

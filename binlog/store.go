@@ -67,6 +67,7 @@ type Store struct {
 
 	rearranged bool          // what was read does not stay where it is
 	counts     bool          // what is written counts from now on
+	told       bool          // what says that a segment is there is believed: its header is synced before
 	epoch      uint32        // that is written
 	id         uint64        // of the directory, at random
 	segment    int64         // size of a segment, in bytes

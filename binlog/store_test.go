@@ -378,3 +378,56 @@ func TestUnlimited(t *testing.T) {
 		}
 	}
 }
+
+// TestZeroingBesideTheWriter: space is set aside while more is written than was,
+// behind what has been given back. No zeros come to lie over it.
+func TestZeroingBesideTheWriter(t *testing.T) {
+	mem := faultfs.New()
+	cfg := config(zeroing{mem}, 1)
+	cfg.SegmentSize = 64 << 10
+	s := serve(t, cfg)
+	l := s.logs[0]
+	l.FitsPut(100_000)
+	writes(t, l, 1, 64<<10)
+	eventually(t, "the next segment is ready", func() bool { return made(t, mem) == 2 && l.Ready() })
+	zeros := func(op faultfs.Op, n int) bool { return op == faultfs.OpWriteAt && n > 1000 }
+	mem.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if zeros(op, n) {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	l.Segment() // which gives back, and others take that
+	if l.Room() > 0 {
+		t.Fatalf("%d bytes are set aside", l.Room())
+	}
+	known, written := make(chan struct{}), make(held, 1)
+	mem.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		switch {
+		case zeros(op, n): // where the file ends has been looked up
+			close(known)
+			select {
+			case err := <-written:
+				written <- err
+			case <-time.After(100 * time.Millisecond):
+			}
+		case op == faultfs.OpWriteAt:
+			<-known
+		}
+		return nil
+	})
+	l.Put(job(2, "a", "b"))
+	l.Commit(written, 2)
+	if !l.FitsChange() {
+		t.Error("there is no room again")
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	mem.SetFault(nil)
+	s.close()
+	got, damages := readBack(t, config(mem, 1))
+	if len(damages) > 0 || len(got.of) != 2 {
+		t.Errorf("%v, %d jobs", damages, len(got.of))
+	}
+}

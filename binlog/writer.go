@@ -13,7 +13,6 @@ type writer struct {
 	seq      uint64   // of the next block
 	to       *segment // that is written to; under janitor.mu, which the writer need not take to read it
 	previous uint64   // segment
-	end      int64    // of the file that is written to
 
 	// For gather.
 	syncTime      time.Duration // that a sync takes, about
@@ -148,12 +147,8 @@ func (w *writer) write(g *group) error {
 func (w *writer) block(to *segment, b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq, to.seed)
 	size := to.size.Load()
-	if end := size + int64(len(packed)); end > w.end {
-		err := w.withRoom(func() (err error) {
-			w.end, err = to.extend(end, w.Step())
-			return err
-		})
-		if err != nil {
+	if end := size + int64(len(packed)); end > to.end.Load() {
+		if err := w.withRoom(func() error { return to.extend(end, w.Step()) }); err != nil {
 			return fmt.Errorf("writing %s at offset %d: %w", to.name, size, err)
 		}
 	}
@@ -249,7 +244,7 @@ func (w *writer) begin(seg *segment, first uint64) error {
 	if err != nil {
 		return err
 	}
-	if w.store.cfg.Sync != SyncNever {
+	if w.store.told {
 		return seg.file.Sync()
 	}
 	return nil
@@ -258,7 +253,6 @@ func (w *writer) begin(seg *segment, first uint64) error {
 // take goes on in a segment that was begun.
 func (w *writer) take(seg *segment) {
 	seg.size.Store(segmentHeader)
-	w.end = segmentHeader
 	w.current.Store(seg.name.index)
 	w.janitor.mu.Lock()
 	w.to = seg

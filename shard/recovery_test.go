@@ -3,10 +3,14 @@ package shard
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
 )
 
 // What is read back although it cannot have been written by one server: shards
@@ -176,5 +180,52 @@ func TestRecoveryOfFarIDs(t *testing.T) {
 		if id := d.NextID(); id != 1<<63+6 {
 			t.Errorf("the next id is %d", id)
 		}
+	})
+}
+
+// TestFullRestart: on a full disk what the deletes of a shard's jobs need is not
+// given to the puts of others after a restart, though the shard has had nothing
+// to do since.
+func TestFullRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		f.SetCapacity(1 << 20)
+		rng := rand.New(rand.NewPCG(1, 1))
+		fill := func(p *person) (ids []uint64) {
+			for refused := 0; refused < 50; {
+				body := make([]byte, 50+rng.IntN(200))
+				for i := range body {
+					body[i] = byte(rng.Uint32())
+				}
+				r := p.do(p.used.Shard, Request{Op: Put, Tube: p.used, TTR: 100, Body: append(body, "\r\n"...)})
+				if r.Status == OK {
+					ids = append(ids, r.ID)
+				} else if refused++; refused%10 == 0 {
+					time.Sleep(time.Second)
+				}
+			}
+			return ids
+		}
+		g, _, stop := newLoggedRig(t, f, 2, 32<<10)
+		b := g.newPerson().settleIn("b1")
+		ids := fill(b)
+		b.detach()
+		stop()
+		g, _, stop = newLoggedRig(t, f, 2, 32<<10)
+		a, b := g.newPerson().settleIn("a0"), g.newPerson().settleIn("b1")
+		fill(a)
+		for i, id := range ids {
+			b.post(1, &Request{Op: Delete, ID: id})
+			time.Sleep(time.Second)
+			if !b.waiter.Answered() {
+				t.Errorf("%d of %d deletes are answered", i, len(ids))
+				break
+			}
+		}
+		f.SetCapacity(1 << 30)
+		b.await()
+		a.detach()
+		b.detach()
+		stop()
 	})
 }

@@ -202,13 +202,17 @@ func (s *Shard) turn() bool {
 	s.beginBatch()
 	s.expire()
 	for r != nil && !s.ended {
+		// Not behind a reserve that has come to wait, which appends nothing: its
+		// client is told, and what follows it in the chain is not served, nor this
+		// goroutine's any more.
+		for s.log != nil && s.log.Filled() {
+			s.endBatch()
+			s.beginBatch()
+			s.expire() // it may have taken long
+		}
 		next := r.next // r may be the client's again once it is answered
 		s.serve(r)
 		r = next
-		if r != nil && s.log != nil && s.log.Filled() {
-			s.endBatch()
-			s.beginBatch()
-		}
 	}
 	s.endBatch()
 	if !s.ended {
