@@ -262,11 +262,9 @@ func (c *Client) cancel(r *shard.Request) bool {
 	return true
 }
 
-// explain turns the timeout of an aborted wait into what it is. (A reserve with
-// timeout 0 may be taken for one. Its client sees the connection end, as all do
-// now.)
+// explain turns the timeout of an aborted wait into what it is.
 func (c *Client) explain(r *shard.Request) {
-	if r.Status == shard.TimedOut && c.interruption.Load() == aborted {
+	if r.Status == shard.TimedOut && c.interruption.Load() == aborted && !r.Polls() {
 		r.Status = shard.Aborted
 	}
 }

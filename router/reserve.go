@@ -37,7 +37,9 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		found, failed, ended := c.probe(count, timeout)
 		if ended {
 			c.waiter.Settle(false)
-			r.Status = shard.Aborted
+			if r.Status = shard.Aborted; r.Polls() {
+				r.Status = shard.TimedOut
+			}
 			c.cancelQueued(timeout)
 			return true
 		}

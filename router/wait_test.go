@@ -243,6 +243,7 @@ func TestEndWaits(t *testing.T) {
 		for i := range work {
 			p.says("reserve", "aborted", 0)
 			p.says("reserve-with-timeout 2s", "aborted", 0)
+			p.session("reserve-with-timeout 0s | delete 99 -> TIMED_OUT | NOT_FOUND")
 			q.session("delete %d -> DELETED", i+1)
 		}
 		p.says("reserve", "aborted", 0)
@@ -256,6 +257,7 @@ func TestAbortOutranksHangup(t *testing.T) {
 		p.says("reserve", "TIMED_OUT", 0)
 		p.Abort()
 		p.says("reserve", "aborted", 0)
+		p.says("reserve-with-timeout 0s", "TIMED_OUT", 0)
 		p.Hangup()
 		p.says("reserve", "aborted", 0)
 	})

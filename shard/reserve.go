@@ -9,7 +9,9 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		return false
 	}
 	if s.ending {
-		r.Status = Aborted
+		if r.Status = Aborted; r.Polls() {
+			r.Status = TimedOut
+		}
 		return false
 	}
 	if c.dozing {
