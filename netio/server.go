@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -23,6 +24,9 @@ type Config struct {
 	// MaxConnections is how many connections there may be at once, over all listeners; one more is accepted and closed.
 	// 0: no limit.
 	MaxConnections int
+	// Count counts the connections of all servers that have the same one, which MaxConnections is then about. nil: of this
+	// server alone.
+	Count *atomic.Int64
 
 	// IdleTimeout closes a connection from which nothing has come for that long although it is waited for, in the middle of
 	// a command or not, or whose peer has not read for that long although there is something to write. A session that
@@ -71,6 +75,9 @@ func NewServer(config Config) (*Server, error) {
 	if config.MaxOutput <= 0 {
 		config.MaxOutput = DefaultMaxOutput
 	}
+	if config.Count == nil {
+		config.Count = new(atomic.Int64)
+	}
 	log := config.Logger
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -113,10 +120,11 @@ func (s *Server) add(nc net.Conn) {
 		nc.Close()
 		return
 	}
+	full := s.config.Count.Add(1) > int64(s.config.MaxConnections) && s.config.MaxConnections > 0
 	s.mu.Lock()
-	full := s.config.MaxConnections > 0 && len(s.conns) >= s.config.MaxConnections
 	if full || s.stopping {
 		s.mu.Unlock()
+		s.config.Count.Add(-1)
 		nc.Close()
 		if full {
 			if n := s.refused.allow(time.Now()); n > 0 {
@@ -136,6 +144,7 @@ func (s *Server) add(nc net.Conn) {
 func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	delete(s.conns, c.id)
+	s.config.Count.Add(-1)
 	last := s.isLast()
 	s.mu.Unlock()
 	if last {

@@ -71,6 +71,27 @@ func TestMaxConnections(t *testing.T) {
 	b.says("use b\n", "USING b\n")
 }
 
+// The limit is about the connections of both protocols.
+func TestMaxConnectionsOfBothProtocols(t *testing.T) {
+	s := startGearman(t, "--max-connections", "2")
+	b, g := s.dial(), dial(t, s.gearmanAddr())
+	b.says("use b\n", "USING b\n")
+	answers := func(c *client) bool {
+		c.send("version\n")
+		c.SetReadDeadline(time.Now().Add(patience))
+		n, _ := c.Read(make([]byte, 100))
+		return n > 0
+	}
+	if !answers(g) {
+		t.Fatal("the second connection is not served")
+	}
+	s.dial().closed()
+	dial(t, s.gearmanAddr()).closed()
+	b.Close()
+	until(t, "a connection is accepted after one was closed", func() bool { return answers(dial(t, s.gearmanAddr())) })
+	s.stop()
+}
+
 func TestMaxMemory(t *testing.T) {
 	s := start(t, "--max-memory", "1M", "--shards", "1", "-z", "300K")
 	c := s.dial()

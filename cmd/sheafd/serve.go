@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sheafq/sheaf/netio"
@@ -25,7 +26,7 @@ type service struct {
 // newServices makes a service of each protocol that has sockets. Gearman's order
 // to shut down is sent to ask: true for an end when all jobs at work are done.
 func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, ask chan<- bool) ([]*service, error) {
-	config := netio.Config{MaxConnections: o.maxConnections, IdleTimeout: o.idleTimeout, Logger: log}
+	config := netio.Config{MaxConnections: o.maxConnections, Count: new(atomic.Int64), IdleTimeout: o.idleTimeout, Logger: log}
 	config.NewSession = beanstalk.New(beanstalk.Config{
 		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(),
 	}).NewSession
