@@ -102,7 +102,7 @@ func (s *Shard) check() error {
 		memory += int64(n) * listenerFootprint
 		listening += n
 	}
-	queued, waiting := 0, 0
+	queued, waiting, keyed := 0, 0, 0
 	var sum TubeStats
 	for name, t := range s.tubes {
 		if t.Name != name || t.Shard != s.cfg.Index {
@@ -143,6 +143,12 @@ func (s *Shard) check() error {
 					fail("function %s has a job with the key %v that is none", name, k)
 				}
 			}
+			if len(f.uniques) > 0 {
+				keyed++
+				if f.place >= len(s.keyed) || s.keyed[f.place] != f {
+					fail("function %s has uniques and is not listed", name)
+				}
+			}
 		}
 		urgent, low, held, all := 0, 0, 0, 0
 		for _, e := range t.ready.all() {
@@ -173,6 +179,9 @@ func (s *Shard) check() error {
 		sum.Buried += t.buried.n
 		sum.Reserved += held
 		needs(&t.due, earlier(t.pausedUntil, soonestOf(&t.delayed)), "tube "+name)
+	}
+	if keyed != len(s.keyed) {
+		fail("%d functions have uniques, %d are listed", keyed, len(s.keyed))
 	}
 	for i, c := range s.observers {
 		if !c.observing || int(c.observerAt) != i {

@@ -194,7 +194,7 @@ func TestEndWaits(t *testing.T) {
 		eve: stats Waiting Queued -> Waiting=0 Queued=0
 		# from now on nobody gets a job
 		bob: reserve              -> aborted
-		bob: reserve-with-timeout 0 -> aborted
+		bob: reserve-with-timeout 0 -> TIMED_OUT
 		eve: use x1               -> OK
 		eve: put 1 0 60 b         -> INSERTED 2
 		bob: reserve; reserve     -> aborted; unserved

@@ -43,6 +43,7 @@ type Shard struct {
 	jobStore
 	jobs   int // how many there are
 	tubes  map[string]*Tube
+	keyed  []*function // that have uniques, in any order
 	memory ration
 
 	dues  dueHeap

@@ -87,6 +87,7 @@ type listener struct {
 // it, and then stays until it is dropped.
 type function struct {
 	uniques  map[taskKey]*job
+	place    int       // in the shard's list of those that have uniques, if it has
 	sleepers watchList // workers that are told when there is a job
 	workers  int
 	limits   [3]uint32 // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
@@ -150,7 +151,7 @@ func (s *Shard) submit(r *Request) {
 		if keyed {
 			task.keyed = true
 			key, _ = task.keyOf(s.body(j)) // r's goes
-			f.uniques[key] = j
+			s.noteKey(f, key, j)
 		}
 		if !task.Background {
 			s.logID(j.id)
@@ -214,16 +215,31 @@ func (s *Shard) claimKey(j *job, task *Task) {
 	}
 	if key, ok := task.keyOf(s.body(j)); ok && f.uniques[key] == nil {
 		task.keyed = true
-		f.uniques[key] = j
+		s.noteKey(f, key, j)
 	}
+}
+
+func (s *Shard) noteKey(f *function, key taskKey, j *job) {
+	if len(f.uniques) == 0 {
+		f.place = len(s.keyed)
+		s.keyed = append(s.keyed, f)
+	}
+	f.uniques[key] = j
 }
 
 // forgetKey has no task coalesced with j's any more.
 func (s *Shard) forgetKey(j *job, task *Task) {
 	if task.keyed {
 		key, _ := task.keyOf(s.body(j))
-		delete(s.tubeOf(j).function.uniques, key)
+		f := s.tubeOf(j).function
+		delete(f.uniques, key)
 		task.keyed = false
+		if len(f.uniques) == 0 {
+			last := s.keyed[len(s.keyed)-1]
+			s.keyed[f.place], last.place = last, f.place
+			s.keyed[len(s.keyed)-1] = nil
+			s.keyed = s.keyed[:len(s.keyed)-1]
+		}
 	}
 }
 
@@ -450,15 +466,13 @@ func (s *Shard) inquire(r *Request) {
 	s.describe(r, j)
 }
 
-// inquireUnique serves InquireUnique: it asks all functions, and answers with the
-// oldest job.
+// inquireUnique serves InquireUnique: it asks all functions that have jobs with
+// uniques, and answers with the oldest job.
 func (s *Shard) inquireUnique(r *Request) {
 	var oldest *job
-	for _, t := range s.tubes {
-		if t.function != nil {
-			if j := t.function.uniques[taskKey{text: r.Name}]; j != nil && (oldest == nil || j.id < oldest.id) {
-				oldest = j
-			}
+	for _, f := range s.keyed {
+		if j := f.uniques[taskKey{text: r.Name}]; j != nil && (oldest == nil || j.id < oldest.id) {
+			oldest = j
 		}
 	}
 	if oldest == nil {
