@@ -63,6 +63,16 @@
 // epoch counts, from then on the new one, and what is left of the other is
 // removed by the next start.
 //
+// A manifest that is damaged, missing, of another directory (no segment has its
+// id, and some have another), or an old one (there are segments of a newer epoch,
+// and none of its own that is as new as it says) is damage and does not count:
+// all segments are read, those of newer epochs last, and a new epoch begins. The
+// directory then has the id that most of its segments have. Segments with
+// another id are damage as well; they and other foreign files are left alone.
+// Foreign is also what has the name of a segment, but neither the header of one
+// nor what a crash leaves of it, if it is of an epoch that does not count, or has
+// a number beyond 2³⁰. No number goes beyond 2³¹-1.
+//
 // # The format, version 2
 //
 // Numbers are little-endian, or varints as in package encoding/binary. Sums are

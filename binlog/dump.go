@@ -160,12 +160,13 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 	return nil
 }
 
-// rolled tells whether a stream has got that segment meanwhile, or a later one.
+// rolled tells whether a stream has got that segment meanwhile, or a later one. A
+// file that was reported is none of a server that goes on.
 func (d *dumper) rolled(t *stream, index uint64) bool {
 	entries, _ := d.store.fs.ReadDir(d.store.cfg.Dir)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		n, ok := parseSegmentName(e.Name())
-		return ok && n.epoch == t.epoch && n.shard == t.shard && n.index >= index && !slices.Contains(t.names, n)
+		return ok && n.epoch == t.epoch && n.shard == t.shard && n.index >= index && !slices.Contains(t.names, n) && !d.store.damaged[e.Name()]
 	})
 }
 

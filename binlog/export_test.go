@@ -82,6 +82,14 @@ func WithVersion(file []byte, version uint32, intact bool) []byte {
 	return b
 }
 
+// Renamed returns the bytes of a segment with another number in its header.
+func Renamed(file string, index uint64) string {
+	b := []byte(file)
+	binary.LittleEndian.PutUint64(b[16:], index)
+	binary.LittleEndian.PutUint32(b[12:], headerSum(b))
+	return string(b)
+}
+
 // WithoutSynced returns a manifest that does not say what was on the disk, as a
 // server writes it that does not sync.
 func WithoutSynced(file []byte) []byte {

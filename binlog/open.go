@@ -78,72 +78,160 @@ func (st *Store) list(manifest error) error {
 			st.leftovers = append(st.leftovers, name)
 		case strings.HasPrefix(name, "segment."):
 			n, ok := parseSegmentName(name)
-			if ok {
-				st.index.Store(max(st.index.Load(), n.index)) // whatever it is, it has the name
-			}
 			if ok && e.Type().IsRegular() {
 				names = append(names, n)
-			} else {
-				foreign = append(foreign, name)
+				continue
 			}
+			if ok && !n.farOff() {
+				st.taken(n)
+			}
+			foreign = append(foreign, name)
 		case strings.HasPrefix(name, "binlog."):
 		default:
 			foreign = append(foreign, name)
 		}
 	}
-	if err := st.checkVersions(names); err != nil {
+	all, err := st.readHeaders(names)
+	if err != nil {
 		return err
 	}
-	st.lost = st.manifest == nil && len(names) > 0
-	switch {
-	case st.manifest != nil:
-		st.id = st.manifest.id
-	case st.id == 0:
-		st.id = rand.Uint64()
+	var files []segmentFile
+	for _, f := range all {
+		if f.id == 0 && f.farOff() {
+			foreign = append(foreign, f.String())
+			continue
+		}
+		st.taken(f.segmentName)
+		files = append(files, f)
 	}
 	for _, name := range foreign {
-		st.report(Damage{name, 0, "a foreign file: it is left alone, and should be moved elsewhere"})
+		st.reportForeign(name)
 	}
-	switch {
-	case manifest != nil:
-		st.report(Damage{manifestName, 0, "it is damaged: the newest state of each job in any segment counts"})
-	case st.lost:
-		st.report(Damage{manifestName, 0, "it is missing: the newest state of each job in any segment counts"})
-	}
-	st.sortStreams(names)
-	return nil
-}
-
-// checkVersions refuses a directory with segments from the future.
-func (st *Store) checkVersions(names []segmentName) error {
-	for _, n := range names {
-		b, err := readFile(st.fs, filepath.Join(st.cfg.Dir, n.String()), segmentHeader)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // Dump goes without the lock: a server may clean here
-		}
-		if err != nil {
-			return err
-		}
-		var future versionError
-		h, err := decodeHeader(b, n)
-		switch {
-		case errors.As(err, &future):
-			return err
-		case err == nil && st.manifest == nil:
-			st.id = h.id
-		}
-	}
-	return nil
-}
-
-// sortStreams finds out which streams there are to be read.
-func (st *Store) sortStreams(names []segmentName) {
-	slices.SortFunc(names, func(a, b segmentName) int {
+	slices.SortFunc(files, func(a, b segmentFile) int {
 		if a.epoch != b.epoch {
 			return int(int64(a.epoch) - int64(b.epoch))
 		}
 		return int(int64(a.index) - int64(b.index))
 	})
+	st.sortStreams(st.own(files, manifest))
+	return nil
+}
+
+// taken notes that there is a file of that name, whatever it is.
+func (st *Store) taken(n segmentName) { st.index.Store(max(st.index.Load(), n.index)) }
+
+func (st *Store) reportForeign(name string) {
+	st.report(Damage{name, 0, "a foreign file: it is left alone, and should be moved elsewhere"})
+}
+
+// segmentFile is a file that has the name of a segment.
+type segmentFile struct {
+	segmentName
+	id    uint64 // of the directory that it belongs to, as its header says; 0 if that is not intact
+	crash bool   // if it is not, a crash may have left it so
+}
+
+// readHeaders finds out where segments belong. It refuses a directory with
+// segments from the future.
+func (st *Store) readHeaders(names []segmentName) (files []segmentFile, err error) {
+	for _, n := range names {
+		b, err := readFile(st.fs, filepath.Join(st.cfg.Dir, n.String()), segmentHeader)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Dump goes without the lock: a server may clean here.
+			files = append(files, segmentFile{segmentName: n, crash: true})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		f := segmentFile{segmentName: n, crash: tornHeader(b)}
+		var future versionError
+		h, err := decodeHeader(b, n)
+		switch {
+		case errors.As(err, &future):
+			return nil, err
+		case err == nil:
+			f.id = h.id
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// own finds out whether the manifest counts, and which id the directory has. It
+// returns the segments but those of other directories, which stay as they are.
+// The error is that of reading the manifest.
+func (st *Store) own(files []segmentFile, manifest error) (own []segmentFile) {
+	wrong := ""
+	switch m := st.manifest; {
+	case manifest != nil:
+		wrong = "it is damaged"
+	case m == nil && len(files) > 0:
+		wrong = "it is missing"
+	case m != nil && mostID(files) != 0 && !slices.ContainsFunc(files, func(f segmentFile) bool { return f.id == m.id }):
+		wrong = "it belongs to another directory"
+	}
+	if wrong != "" {
+		st.manifest = nil
+	}
+	if st.manifest != nil {
+		st.id = st.manifest.id
+	} else if st.id = mostID(files); st.id == 0 {
+		st.id = rand.Uint64()
+	}
+	for _, f := range files {
+		if f.id != 0 && f.id != st.id {
+			st.report(Damage{f.String(), 0, "it belongs to another directory: it is ignored, and should be moved elsewhere"})
+			continue
+		}
+		own = append(own, f)
+	}
+	if st.manifest != nil && outdated(st.manifest, own) {
+		wrong = "it is an old one, its segments are gone, and there are newer ones"
+		st.manifest = nil
+	}
+	if wrong != "" {
+		st.report(Damage{manifestName, 0, wrong + ": the newest state of each job in any segment counts"})
+	}
+	st.lost = st.manifest == nil && len(own) > 0
+	return own
+}
+
+// mostID returns the id that most segments have, which are in order; of several
+// that of the oldest one. It is 0 if no header is intact.
+func mostID(files []segmentFile) (id uint64) {
+	count := make(map[uint64]int)
+	for _, f := range files {
+		if f.id != 0 {
+			count[f.id]++
+		}
+	}
+	for _, f := range files {
+		if count[f.id] > count[id] {
+			id = f.id
+		}
+	}
+	return id
+}
+
+// outdated tells whether a manifest is an earlier one of this directory, as from
+// a backup. When a rearrangement is cut short there are segments of a newer
+// epoch, too; but then those of the epoch that counts are still there: of each
+// shard that which was begun, or a later one.
+func outdated(m *manifest, own []segmentFile) bool {
+	newer := false
+	for _, f := range own {
+		shard := int(f.shard)
+		if f.epoch == m.epoch && shard < m.shards && (shard >= len(m.begun) || f.index >= m.begun[shard]) {
+			return false
+		}
+		newer = newer || f.id != 0 && f.epoch > m.epoch
+	}
+	return newer && m.shards > 0 // with none, nothing counts yet
+}
+
+// sortStreams finds out which streams there are to be read.
+func (st *Store) sortStreams(files []segmentFile) {
 	if m := st.manifest; m != nil {
 		st.epoch = m.epoch
 		for i := range m.shards {
@@ -157,7 +245,8 @@ func (st *Store) sortStreams(names []segmentName) {
 			st.streams = append(st.streams, t)
 		}
 	}
-	for _, n := range names {
+	for _, f := range files {
+		n := f.segmentName
 		switch {
 		case st.lost:
 			st.rearranged = true
@@ -168,10 +257,12 @@ func (st *Store) sortStreams(names []segmentName) {
 				st.streams = append(st.streams, &stream{epoch: n.epoch, shard: n.shard})
 			}
 			st.streams[i].names = append(st.streams[i].names, n)
-		case n.epoch != st.epoch || int(n.shard) >= len(st.streams):
+		case n.epoch == st.epoch && int(n.shard) < len(st.streams):
+			st.streams[n.shard].names = append(st.streams[n.shard].names, n)
+		case f.id != 0 || f.crash:
 			st.leftovers = append(st.leftovers, n.String())
 		default:
-			st.streams[n.shard].names = append(st.streams[n.shard].names, n)
+			st.reportForeign(n.String())
 		}
 	}
 	if len(st.streams) != st.cfg.Shards {

@@ -2,6 +2,7 @@ package binlog
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,9 @@ func (s *segment) close() error {
 func (l *Log) create() (*segment, error) {
 	st := l.store
 	name := segmentName{l.stream.epoch, l.stream.shard, st.index.Add(1)}
+	if name.index > maxIndex { // it would not be known again
+		return nil, fmt.Errorf("there is a segment with a number close to %d, the highest that there can be: move it elsewhere if it is foreign", maxIndex)
+	}
 	path := filepath.Join(st.cfg.Dir, name.String())
 	f, err := st.fs.Create(path)
 	if err != nil {

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,6 +30,14 @@ func (n segmentName) String() string {
 	return fmt.Sprintf("segment.%d.%d.%08d", n.epoch, n.shard, n.index)
 }
 
+// maxIndex is the highest index of a segment: nobody has come so far, and a file
+// with a higher one is not ours.
+const maxIndex = 1<<31 - 1
+
+// farOff tells whether a name has a number that nobody comes to, though one may
+// be ours: a file needs an intact header to be believed.
+func (n segmentName) farOff() bool { return max(uint64(n.epoch), n.index) > maxIndex/2 }
+
 // parseSegmentName is the inverse of segmentName.String.
 func parseSegmentName(s string) (n segmentName, ok bool) {
 	parts := strings.Split(s, ".")
@@ -37,9 +46,9 @@ func parseSegmentName(s string) (n segmentName, ok bool) {
 	}
 	epoch, err1 := strconv.ParseUint(parts[1], 10, 32)
 	shard, err2 := strconv.ParseUint(parts[2], 10, 32)
-	index, err3 := strconv.ParseUint(parts[3], 10, 31) // nobody has come so far: a higher one is not ours
+	index, err3 := strconv.ParseUint(parts[3], 10, 64)
 	n = segmentName{uint32(epoch), uint32(shard), index}
-	return n, errors.Join(err1, err2, err3) == nil && n.String() == s
+	return n, errors.Join(err1, err2, err3) == nil && index <= maxIndex && n.String() == s
 }
 
 // header begins a segment; the package comment draws it.
@@ -142,6 +151,17 @@ func decodeHeader(b []byte, name segmentName) (header, error) {
 		return h, fmt.Errorf("it is %s under another name", h.segmentName)
 	}
 	return h, nil
+}
+
+// tornHeader tells whether a crash may leave a file that begins so: its header
+// is not there, or cut off. It ends with the highest byte of a time of this age,
+// which is not zero.
+func tornHeader(b []byte) bool {
+	if len(b) >= segmentHeader && b[segmentHeader-1] != 0 {
+		return false
+	}
+	magic := bytes.TrimRight(b[:min(len(b), len(segmentMagic))], "\x00")
+	return strings.HasPrefix(segmentMagic, string(magic))
 }
 
 // segmentSeed is what the sums of the headers of blocks in a segment begin
