@@ -2,13 +2,13 @@ package binlog
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +32,7 @@ func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 	if fsys == nil {
 		fsys = OS
 	}
-	st := &Store{cfg: Config{Dir: dir}, fs: fsys, log: slog.New(slog.DiscardHandler)}
-	d := &dumper{store: st, out: bufio.NewWriter(w)}
+	d := &dumper{store: newDumped(fsys, dir), out: bufio.NewWriter(w)}
 	err = d.directory()
 	d.damage()
 	if e := d.out.Flush(); err == nil {
@@ -42,7 +41,12 @@ func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 	if err != nil {
 		err = fmt.Errorf("binlog %s: %w", dir, err) // what wrap says is for those who write
 	}
-	return len(st.damages), err
+	return len(d.store.damages), err
+}
+
+// newDumped is a Store that is only looked at.
+func newDumped(fsys FS, dir string) *Store {
+	return &Store{cfg: Config{Dir: dir}, fs: fsys, log: slog.New(slog.DiscardHandler)}
 }
 
 // dumper is a Dump under way. A replayer tells it what it goes through; if it
@@ -50,25 +54,20 @@ func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 type dumper struct {
 	store   *Store
 	out     *bufio.Writer
-	told    int  // damages that were printed
-	moved   bool // the segment was written to by a server while it was read
+	told    int // damages that were printed
 	records records
 	record  record
 }
 
 func (d *dumper) directory() error {
+	if _, err := d.store.fs.ReadDir(d.store.cfg.Dir); err != nil {
+		return err
+	}
+	if err := d.list(); err != nil {
+		return err
+	}
 	st := d.store
-	if _, err := st.fs.ReadDir(st.cfg.Dir); err != nil {
-		return err
-	}
-	m, err := readManifest(st.fs, st.cfg.Dir)
-	if err != nil && !errors.Is(err, errManifest) {
-		return err
-	}
-	st.manifest = m
-	if err := st.list(err); err != nil {
-		return err
-	}
+	m := st.manifest
 	switch {
 	case m != nil:
 		d.line(manifestName, 0, "epoch=%d shards=%d", m.epoch, m.shards)
@@ -98,7 +97,30 @@ func (d *dumper) directory() error {
 	return d.streams()
 }
 
+// list reads the manifest and looks at what is there, until the two belong
+// together: a server that starts meanwhile may replace them.
+func (d *dumper) list() error {
+	fsys, dir := d.store.fs, d.store.cfg.Dir
+	m, bad := readManifest(fsys, dir)
+	for {
+		if bad != nil && !errors.Is(bad, errManifest) {
+			return bad
+		}
+		d.store = newDumped(fsys, dir)
+		d.store.manifest = m
+		if err := d.store.list(bad); err != nil {
+			return err
+		}
+		again, worse := readManifest(fsys, dir)
+		if reflect.DeepEqual(m, again) && errors.Is(worse, bad) {
+			return nil
+		}
+		m, bad = again, worse
+	}
+}
+
 func (d *dumper) streams() error {
+	d.store.fs = stills{d.store.fs}
 	// Which segments have begun is found out before any is read: then those
 	// before them are complete, whatever a server does meanwhile.
 	idle := make(map[segmentName]bool)
@@ -141,7 +163,6 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 			d.unbegun(name)
 			continue
 		}
-		d.moved = false
 		switch err := r.segment(name); {
 		case errors.Is(err, fs.ErrNotExist):
 			d.line(name.String(), 0, "gone: a server has removed it meanwhile")
@@ -151,7 +172,6 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 		}
 	}
 	// What a server has done meanwhile is no damage.
-	r.torn = r.torn || d.moved
 	if d.rolled(t, r.rolled) {
 		r.rolled = 0
 	}
@@ -245,20 +265,14 @@ func (d *dumper) tail(name segmentName, sc *scanner, torn bool) {
 	if d == nil {
 		return
 	}
-	if size, err := sc.file.Size(); err == nil && size != sc.size {
-		d.moved = true
-		return
+	f := sc.file.(*still)
+	switch {
+	case !torn || sc.pos >= sc.size:
+	case f.end <= sc.pos:
+		d.line(name.String(), sc.pos, "zeros bytes=%d", sc.size-sc.pos)
+	case !f.moved(): // if it has, a server was writing it
+		d.line(name.String(), sc.pos, "torn: a block was cut off here; bytes=%d", sc.size-sc.pos)
 	}
-	if !torn || sc.pos >= sc.size {
-		return
-	}
-	for at := sc.pos; at < sc.size; at += 64 << 10 {
-		if len(bytes.TrimLeft(sc.peek(at, 64<<10), "\x00")) > 0 {
-			d.line(name.String(), sc.pos, "torn: a block was cut off here; bytes=%d", sc.size-sc.pos)
-			return
-		}
-	}
-	d.line(name.String(), sc.pos, "zeros bytes=%d", sc.size-sc.pos)
 }
 
 // task is what Gearman has said of a job, nothing if it did not submit it.

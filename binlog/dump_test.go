@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -188,6 +189,110 @@ func TestDumpBesideAServer(t *testing.T) {
 		var b strings.Builder
 		if n, err := binlog.Dump(&b, f, dir); n > 0 || err != nil {
 			t.Fatalf("%d damages, %v: %s", n, err, regexp.MustCompile(".*damage:.*").FindAllString(b.String(), 3))
+		}
+	}
+}
+
+// TestDumpOfWhatIsWritten: what a server writes between any two reads of a dump
+// makes no damage of what was read before, and hides none.
+func TestDumpOfWhatIsWritten(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.SegmentSize = 16 << 20 // so that more is set aside ahead than is read at a time
+	s := serve(t, cfg)
+	defer s.close()
+	rng := rand.New(rand.NewPCG(1, 2))
+	id, drops, body := uint64(0), true, noise(1<<19)
+	writes := func(most int) {
+		id++
+		segment := s.logs[0].Segment()
+		s.does(0, func(l *binlog.Log) {
+			l.Put(job(id, "a", body[:1+rng.IntN(most)]))
+			if drops && id%50 == 0 {
+				l.Drop(segment)
+			}
+		})
+	}
+	dumps := func() []string {
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			if op == faultfs.OpReadAt && strings.Contains(name, "segment") {
+				for range rng.IntN(3) {
+					writes(1 << (4 + rng.IntN(16)))
+				}
+			}
+			return nil
+		})
+		defer f.SetFault(nil)
+		var b strings.Builder
+		n, err := binlog.Dump(&b, f, dir)
+		found := regexp.MustCompile(".*damage:.*").FindAllString(b.String(), -1)
+		if n != len(found) || err != nil {
+			t.Fatalf("%d damages, %v", n, err)
+		}
+		return found
+	}
+	for n := range 20 {
+		if found := dumps(); len(found) > 0 {
+			t.Fatalf("dump %d: %q", n, found[:min(3, len(found))])
+		}
+	}
+
+	drops = false
+	writes(1 << 10)
+	all := segments(t, f)
+	last := all[len(all)-1]
+	if last == "segment.1.0.00000001" {
+		t.Errorf("%d jobs, and all are in %s", id, last)
+	}
+	path := filepath.Join(dir, last)
+	blocks := binlog.Blocks(f.Read(path))
+	first := blocks[0]
+	f.Flip(path, 8*first.At+8*(first.End-first.At)-1)
+	want := fmt.Sprintf("%s %d damage: %d bytes are damaged: the jobs and changes recorded there are lost", last, first.At, first.End-first.At)
+	if len(blocks) == 1 {
+		writes(1 << 10)
+	}
+	for range 3 {
+		if found := dumps(); !slices.Equal(found, []string{want}) {
+			t.Fatalf("got %q, want %q", found, want)
+		}
+	}
+}
+
+// TestDumpBesideAStart: a server may start between any two looks at the
+// directory.
+func TestDumpBesideAStart(t *testing.T) {
+	for _, before := range []int{0, 1, 2} {
+		for n := 0; ; n++ {
+			f := faultfs.New()
+			if err := f.Mkdir(dir); err != nil {
+				t.Fatal(err)
+			}
+			if before > 0 {
+				s := serve(t, config(f, before))
+				s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "b")) })
+				s.close()
+			}
+			seen, started := 0, false
+			f.SetFault(func(op faultfs.Op, name string, off int64, _ int) error {
+				if started || op < faultfs.OpOpen {
+					return nil
+				}
+				if started = seen == n; started {
+					s := serve(t, config(f, 2))
+					s.does(1, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+					s.close()
+				}
+				seen++
+				return nil
+			})
+			var b strings.Builder
+			if damages, err := binlog.Dump(&b, f, dir); damages > 0 || err != nil {
+				t.Errorf("%d shards before, start before operation %d: %d damages, %v:\n%s", before, n, damages, err, b.String())
+			}
+			if !started {
+				break
+			}
 		}
 	}
 }
