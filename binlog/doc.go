@@ -30,12 +30,18 @@
 //	                                                             │ Release
 //	clients ◀── the shard's answers, in the order of commits ◀──┘
 //
-// The shard's goroutine appends to a buffer and never waits for the disk. The
+// The shard's goroutine appends to a buffer and does not wait for the disk. The
 // writer takes all that was committed while it was busy as one block, writes
 // and maybe syncs it, and releases what waits: so the slower the disk, the more
 // answers share a sync. The janitor, a third goroutine, syncs from time to time
 // (Config.Sync above 0), makes the next segment ready, sets space aside and
 // removes segments. Each shard has such a log, and they sync side by side.
+//
+// There is one exception. When a segment has become twice as large as it should
+// be (or, where space is short, by a quarter), and the disk has still not come to
+// making the next, the shard waits for that (Log.Segment): a segment that grew by
+// all that clients send meanwhile would neither be bounded nor, on a full disk, fit
+// the space that cleaning has.
 //
 // # Cleaning
 //

@@ -167,7 +167,7 @@ func (l *Log) Segment() uint64 {
 }
 
 // farBehind is how many times as large as it should be a segment may become.
-const farBehind = 4
+const farBehind = 2
 
 // largest is the same where space is short, in bytes.
 func (l *Log) largest() int64 { return l.store.segment + l.store.segment/4 }

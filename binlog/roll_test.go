@@ -279,7 +279,7 @@ func TestSlowDisk(t *testing.T) {
 		return nil
 	})
 	const size = 2000
-	most := 4 * cfg.SegmentSize
+	most := 2 * cfg.SegmentSize
 	fill := func(jobs int) {
 		t.Helper()
 		for range jobs {
@@ -318,7 +318,7 @@ func TestSlowDisk(t *testing.T) {
 		}
 	}
 	f.SetCapacity(1 << 30)
-	most = 4 * cfg.SegmentSize
+	most = 2 * cfg.SegmentSize
 	full.Store(true)
 	fill(200)
 	if l.FitsPut(size) || !l.Full() {
