@@ -37,9 +37,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		found, failed, ended := c.probe(count, timeout)
 		if ended {
 			c.waiter.Settle(false)
-			if r.Status = shard.Aborted; r.Polls() {
-				r.Status = shard.TimedOut
-			}
+			r.Status = shard.Aborted
 			c.cancelQueued(timeout)
 			return true
 		}

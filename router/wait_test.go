@@ -243,10 +243,11 @@ func TestEndWaits(t *testing.T) {
 		for i := range work {
 			p.says("reserve", "aborted", 0)
 			p.says("reserve-with-timeout 2s", "aborted", 0)
-			p.session("reserve-with-timeout 0s | delete 99 -> TIMED_OUT | NOT_FOUND")
+			p.says("reserve-with-timeout 0s", "aborted", 0) // there is a job
 			q.session("delete %d -> DELETED", i+1)
 		}
 		p.says("reserve", "aborted", 0)
+		p.session("reserve-with-timeout 0s | delete 99 -> TIMED_OUT | NOT_FOUND")
 	})
 }
 

@@ -152,7 +152,8 @@ type Request struct {
 }
 
 // Polls tells whether r is a reserve that does not wait. When the server goes down
-// such a one is answered that there is no job: what comes behind it in the client's
-// pipeline may be served already, on other shards, and is then answered, too. A
-// reserve that waits holds up what comes behind it, so it may end unanswered.
+// such a one is still answered that there is no job, if that is so: what comes
+// behind it in the client's pipeline may be served already, on other shards, and is
+// then answered, too. A reserve that waits holds up what comes behind it, so it may
+// end unanswered.
 func (r *Request) Polls() bool { return r.Op == ReserveTimeout && r.Timeout == 0 }

@@ -8,10 +8,8 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		r.Status = Failed
 		return false
 	}
-	if s.ending {
-		if r.Status = Aborted; r.Polls() {
-			r.Status = TimedOut
-		}
+	if s.ending && !(r.Polls() && c.best() == nil) {
+		r.Status = Aborted
 		return false
 	}
 	if c.dozing {
@@ -180,7 +178,7 @@ func (s *Shard) probe(r *Request) {
 		r.Status = Failed
 		return
 	}
-	if s.ending {
+	if s.ending && (r.Timeout != 0 || c.best() != nil) {
 		r.Status = Aborted
 		return
 	}
