@@ -237,20 +237,7 @@ func TestManifestOfACrash(t *testing.T) {
 	s.halt(cleaned)
 	for _, f := range []*faultfs.FS{faultfs.New(), cleaned, disk(history(t))} {
 		want, _ := readBack(t, config(f, 3))
-		st := open(t, config(f, 3))
-		found := replay(t, st)
-		logs, err := st.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for id, j := range found.of {
-			logs[id%3].Put(&j)
-		}
-		for _, l := range logs {
-			if err := l.Flush(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		st := rearranged(t, config(f, 3))
 		crashed := f.Kill()
 		st.Close()
 		for _, shards := range []int{1, 2, 3} {

@@ -40,20 +40,7 @@ func TestManifestGoneBetweenTwoEpochs(t *testing.T) {
 	want := without(all, nothing)
 	for _, op := range []faultfs.Op{faultfs.OpRename, faultfs.OpRemove} {
 		f := disk(all)
-		st := open(t, config(f, 3))
-		found := replay(t, st)
-		logs, err := st.Begin()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for id, j := range found.of {
-			logs[id%3].Put(&j)
-		}
-		for _, l := range logs {
-			if err := l.Flush(); err != nil {
-				t.Fatal(err)
-			}
-		}
+		st := rearranged(t, config(f, 3))
 		f.SetFault(func(o faultfs.Op, name string, off int64, n int) error {
 			if o == op && name != dir+"/manifest.new" || o == op && o == faultfs.OpRename {
 				return syscall.EIO

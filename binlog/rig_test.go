@@ -97,6 +97,27 @@ func readBack(t testing.TB, cfg binlog.Config) (*jobs, []binlog.Damage) {
 	return got, damages
 }
 
+// rearranged has all jobs of a directory written again, each to a log of the new
+// number of shards. What comes next is Commit.
+func rearranged(t testing.TB, cfg binlog.Config) *binlog.Store {
+	t.Helper()
+	st := open(t, cfg)
+	found := replay(t, st)
+	logs, err := st.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, j := range found.of {
+		logs[id%uint64(len(logs))].Put(&j)
+	}
+	for _, l := range logs {
+		if err := l.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return st
+}
+
 func open(t testing.TB, cfg binlog.Config) *binlog.Store {
 	t.Helper()
 	st, err := binlog.Open(cfg)

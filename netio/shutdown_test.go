@@ -98,13 +98,13 @@ func TestShutdownOfTornCommands(t *testing.T) {
 	eventually(t, "begun", func() bool { return h.begun.Load() == 3 })
 	done := h.beginShutdown(t.Context())
 	eventually(t, "told", func() bool { return h.aborts.Load() == 3 })
-	for range 4 {
-		time.Sleep(tornPatience * 2 / 5)
+	for range 8 {
+		time.Sleep(tornPatience / 5)
 		slow.send("o")
 	}
 	torn.wantClosed()
 	slow.send("\n")
-	slow.want("soooo")
+	slow.want("soooooooo")
 	slow.wantClosed()
 	time.Sleep(tornPatience * 6 / 5)
 	body.send("defghij")
