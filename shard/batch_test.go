@@ -51,7 +51,9 @@ func TestWaitEndsItsChain(t *testing.T) {
 		})
 		a, b, c := g.newPerson().settleIn("a"), g.newPerson().settleIn("b"), g.newPerson()
 		c.do(0, *filler(c))
-		c.do(0, *filler(c)) // and the shard waits for a segment
+		last := filler(c)
+		c.post(0, last) // and the shard waits for a segment, if it does not for cleaning's already
+		synctest.Wait()
 		put := func(p *person) *Request {
 			return &Request{Op: Put, Tube: p.used, TTR: 1, Body: []byte("\r\n")}
 		}
@@ -79,9 +81,10 @@ func TestWaitEndsItsChain(t *testing.T) {
 			a.post(0, rest...)
 		}
 		a.await()
-		for _, r := range rest {
+		c.await()
+		for _, r := range append(rest, last) {
 			if r.Status != OK {
-				t.Errorf("what is posted again is answered %d", r.Status)
+				t.Errorf("a command is answered %d", r.Status)
 			}
 		}
 		for _, p := range []*person{holder, a, b, c} {
