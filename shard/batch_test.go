@@ -42,10 +42,10 @@ func TestWaitEndsItsChain(t *testing.T) {
 		var holder *person
 		g, allowed, stop := slowRig(t, func(g *rig) {
 			holder = g.newPerson().settleIn("held")
-			for range 500 {
+			for range 2000 {
 				holder.do(0, Request{Op: Put, Tube: holder.used, Pri: PriLow, TTR: 1, Body: []byte("\r\n")})
 			}
-			for range 500 {
+			for range 2000 {
 				holder.do(0, Request{Op: Reserve})
 			}
 		})
