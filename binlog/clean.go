@@ -1,23 +1,28 @@
 package binlog
 
 import (
+	"fmt"
 	"path/filepath"
 )
 
 // ReadPuts reads a segment back that is no longer written, for cleaning: it
 // calls step with the ids of the jobs that were put in it, some at a time:
 // together their records have about that many bytes. Any goroutine may call it.
-// Damage is passed over: jobs of which it does not tell may be in there.
+// An error is one of step's. What cannot be read, or is damaged, is logged and
+// passed over: jobs of which step is not told may be in there.
 func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error) error {
 	name := segmentName{l.stream.epoch, l.stream.shard, segment}
 	f, err := l.store.fs.Open(filepath.Join(l.store.cfg.Dir, name.String()))
 	if err != nil {
-		return err
+		l.unreadable(name, err)
+		return nil
 	}
 	defer f.Close()
-	sc, err := newScanner(f, segmentSeed(l.store.id, name), func(from, to int64) {})
+	damaged := int64(0)
+	sc, err := newScanner(f, segmentSeed(l.store.id, name), func(from, to int64) { damaged += to - from })
 	if err != nil {
-		return err
+		l.unreadable(name, err)
+		return nil
 	}
 	var u unpacker
 	defer u.close()
@@ -51,5 +56,26 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 	if len(ids) > 0 {
 		return step(ids)
 	}
-	return sc.err
+	if sc.err == nil && damaged > 0 {
+		sc.err = fmt.Errorf("%d bytes are damaged", damaged)
+	}
+	if sc.err != nil {
+		l.unreadable(name, sc.err)
+	}
+	return nil
+}
+
+// unreadable says that a segment that was written cannot be read, as far as that
+// is news. Its file is put aside then and not removed: the disk may be dying.
+func (l *Log) unreadable(name segmentName, err error) {
+	st := l.store
+	st.mu.Lock()
+	known := st.damaged[name.String()]
+	if !known && !isScarce(err) {
+		st.markDamaged(name.String())
+	}
+	st.mu.Unlock()
+	if !known {
+		st.log.Error("binlog: a segment cannot be read; its jobs, which are in memory, are written again", "file", name.String(), "err", err)
+	}
 }

@@ -38,6 +38,7 @@ type Log struct {
 	said          time.Time // when the disk was last said to be full
 	announced     bool      // and it was not said since that there is room again
 	dropped       uint64    // segments before this one are needed no more
+	copied        bool      // jobs were put again since the last Drop
 
 	mu      sync.Mutex
 	queue   []*group // committed, not yet taken by the writer; under mu
@@ -54,7 +55,8 @@ type Log struct {
 	// clears that.
 	next  *segment
 	ready atomic.Bool
-	// lack is why there is no next segment: the disk is full. The janitor writes it.
+	// lack is why there is no next segment: the disk is full, or too many files are
+	// open. The janitor writes it.
 	lack atomic.Pointer[error]
 	// news has room for one token for the shard, which may wait for ready, lack,
 	// stuck or failure.
@@ -173,7 +175,7 @@ const farBehind = 2
 func (l *Log) largest() int64 { return l.store.segment + l.store.segment/4 }
 
 // await waits for the next segment. It gives up if a full disk has no room for
-// one, and when nothing can be written.
+// one, or too many files are open, and when nothing can be written.
 func (l *Log) await() {
 	for !l.ready.Load() && l.lack.Load() == nil && !l.stuck.Load() && l.Err() == nil {
 		<-l.news
@@ -255,6 +257,7 @@ func (l *Log) Delete(id uint64) int { return l.number(kindDelete, id) }
 func (l *Log) Drop(segment uint64) int {
 	n := l.number(kindDrop, segment)
 	l.batch.drop, l.dropped = segment, segment // not of a batch that the record had no place in
+	l.batch.copies, l.copied = l.batch.copies || l.copied, false
 	l.oldest.Store(segment)
 	return n
 }
@@ -296,8 +299,11 @@ func (l *Log) Renamed(renamed, lost int) {
 	}
 }
 
-// Migrated counts jobs that cleaning has put again.
-func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
+// Migrated says that cleaning puts so many jobs again.
+func (l *Log) Migrated(n int) {
+	l.migrated.Add(uint64(n))
+	l.copied = true
+}
 
 // Appended tells whether there is anything in the batch.
 func (l *Log) Appended() bool { return l.batch.records > 0 }
@@ -331,7 +337,7 @@ func (l *Log) Commit(held Held, live int) bool {
 		last.buf = append(last.buf, g.buf[blockHeader:]...)
 		last.records += g.records
 		last.promise += g.promise
-		last.drop = max(last.drop, g.drop)
+		last.drop, last.copies = max(last.drop, g.drop), last.copies || g.copies
 		last.wait(held)
 		enough := l.count(g.records)
 		l.mu.Unlock()

@@ -5,6 +5,7 @@ package binlog_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/sheafq/sheaf/binlog"
@@ -202,6 +204,59 @@ func TestReadPuts(t *testing.T) {
 		t.Errorf("ended with %v", err)
 	}
 	s.close()
+}
+
+// TestReadPutsOfWhatCannotBeRead: cleaning goes on without it, as the jobs are in
+// memory; it is said, and the file is put aside when it is needed no more, since
+// somebody may want to look at it.
+func TestReadPutsOfWhatCannotBeRead(t *testing.T) {
+	for _, tc := range []struct {
+		op    faultfs.Op
+		errno syscall.Errno // 0: the file is damaged
+		aside bool
+	}{{faultfs.OpOpen, syscall.EIO, true}, {faultfs.OpReadAt, syscall.EIO, true}, {faultfs.OpReadAt, 0, true}, {faultfs.OpOpen, syscall.EMFILE, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := faultfs.New()
+			cfg := config(f, 1)
+			var log strings.Builder
+			cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+			s := serve(t, cfg)
+			l := s.logs[0]
+			first := l.Segment()
+			s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", noise(300))) })
+			s.rolls(0, 2)
+			s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", noise(300))) })
+			synctest.Wait()
+			name := segments(t, f)[0]
+			if tc.errno == 0 {
+				f.Flip(filepath.Join(dir, name), 8*200)
+			}
+			f.SetFault(func(op faultfs.Op, _ string, _ int64, _ int) error {
+				if op == tc.op && tc.errno != 0 {
+					return tc.errno
+				}
+				return nil
+			})
+			for range 2 {
+				if err := l.ReadPuts(first, 300, func([]uint64) error { return nil }); err != nil {
+					t.Errorf("%v of %v: %v", tc.errno, tc.op, err)
+				}
+			}
+			f.SetFault(nil)
+			s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+			synctest.Wait()
+			if n := strings.Count(log.String(), "cannot be read"); n != 1 && tc.aside || n == 0 {
+				t.Errorf("%v of %v: logged %d times:\n%s", tc.errno, tc.op, n, log.String())
+			}
+			if aside := f.Read(filepath.Join(dir, "damaged", name)) != nil; aside != tc.aside {
+				t.Errorf("%v of %v: put aside: %t", tc.errno, tc.op, aside)
+			}
+			if f.Read(filepath.Join(dir, name)) != nil {
+				t.Errorf("%v of %v: %s is still there", tc.errno, tc.op, name)
+			}
+			s.close()
+		})
+	}
 }
 
 // TestNextSegmentIsNotForGood: one whose name cannot be made durable is not

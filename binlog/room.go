@@ -206,6 +206,12 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
+// isScarce tells whether an error says that there are no descriptors for now, or
+// that the kernel has no memory. No file was made then, and nothing is lost.
+func isScarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
+}
+
 // Full tells whether puts are refused for want of disk space. Any goroutine
 // may call it.
 func (l *Log) Full() bool { return l.full.Load() }
@@ -340,12 +346,16 @@ func (l *Log) unspoken() int64 { return l.to.room.Load() - int64(len(l.batch.buf
 
 // noRoom says that no more space could be set aside, and why.
 func (l *Log) noRoom(err error) {
-	if !isFull(err) {
+	what := "the disk is full"
+	switch {
+	case isScarce(err):
+		what = "there is no next segment"
+	case !isFull(err):
 		l.fail(err)
 		return
 	}
 	if !l.full.Swap(true) && time.Since(l.said) >= quiet {
 		l.said, l.announced = time.Now(), true
-		l.store.log.Error("binlog: the disk is full: puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
+		l.store.log.Error("binlog: "+what+": puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -412,4 +413,50 @@ func TestCleanedIsTheShards(t *testing.T) {
 	}
 	f.SetCapacity(1 << 30)
 	s.close()
+}
+
+// TestNoDescriptors: where no next segment can be made for want of a descriptor,
+// or of the kernel's memory, puts are refused and changes go on, until there is
+// one.
+func TestNoDescriptors(t *testing.T) {
+	for _, op := range []faultfs.Op{faultfs.OpCreate, faultfs.OpSyncDir} {
+		for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+			synctest.Test(t, func(t *testing.T) {
+				f := faultfs.New()
+				s := serve(t, config(f, 1))
+				l := s.logs[0]
+				s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "b")) })
+				synctest.Wait()
+				f.SetFault(func(o faultfs.Op, _ string, _ int64, _ int) error {
+					if o == op {
+						return errno
+					}
+					return nil
+				})
+				s.rolls(0, 2)
+				s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", noise(2*binlog.MinSegment))) })
+				at := l.Segment() // without waiting for ever
+				time.Sleep(time.Second)
+				if l.FitsPut(100) {
+					t.Errorf("%v of %v: a put fits, and there is no next segment", errno, op)
+				}
+				if !l.FitsChange() || l.Err() != nil {
+					t.Errorf("%v of %v: no change fits: %v", errno, op, l.Err())
+				}
+				s.does(0, func(l *binlog.Log) { l.Delete(3) })
+				f.SetFault(nil)
+				time.Sleep(time.Second)
+				if !l.FitsPut(100) || l.Segment() == at {
+					t.Errorf("%v of %v: it does not go on in segment %d: %v", errno, op, l.Segment(), l.Err())
+				}
+				s.does(0, func(l *binlog.Log) { l.Put(job(4, "a", "b")) })
+				want := s.store.Damages()
+				s.close()
+				got, damages := readBack(t, config(f, 1))
+				if len(got.of) != 2 || got.of[4].ID != 4 || len(damages) != len(want) {
+					t.Errorf("%v of %v: jobs\n%s%v", errno, op, got, damages)
+				}
+			})
+		}
+	}
 }

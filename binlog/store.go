@@ -122,14 +122,19 @@ func (st *Store) wrap(err error) error {
 func (st *Store) report(d Damage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if st.damaged == nil {
-		st.damaged = make(map[string]bool)
-	}
-	st.damaged[d.File] = true
+	st.markDamaged(d.File)
 	if len(st.damages) < maxDamages {
 		st.damages = append(st.damages, d)
 		st.log.Warn("binlog: damage", "file", filepath.Join(st.cfg.Dir, d.File), "offset", d.Offset, "what", d.What)
 	}
+}
+
+// markDamaged has a file put aside when it is needed no more. The caller holds mu.
+func (st *Store) markDamaged(name string) {
+	if st.damaged == nil {
+		st.damaged = make(map[string]bool)
+	}
+	st.damaged[name] = true
 }
 
 // maxDamages is how many damages are reported; more is a heap of rubbish.

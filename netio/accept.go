@@ -38,7 +38,10 @@ func (s *Server) Serve(l net.Listener) error {
 
 	short := false // in an episode of shortage that has been logged
 	for {
-		nc, err := l.Accept()
+		nc, err := net.Conn(nil), error(unix.EMFILE)
+		if !s.crowded() {
+			nc, err = l.Accept()
+		}
 		switch {
 		case err == nil:
 			if short {
@@ -63,6 +66,11 @@ func (s *Server) Serve(l net.Listener) error {
 		case <-s.stopped:
 		}
 	}
+}
+
+// crowded reports whether one more connection would take a descriptor that is kept for others.
+func (s *Server) crowded() bool {
+	return s.config.Descriptors > 0 && s.config.Count.Load() >= int64(s.config.Descriptors)
 }
 
 func (s *Server) isStopping() bool {

@@ -41,6 +41,29 @@ func TestMaxConnections(t *testing.T) {
 	c.want("in")
 }
 
+// Those for whom there is no descriptor wait until one has gone, as they do when
+// the system has none.
+func TestDescriptorsForClients(t *testing.T) {
+	h := newHarness(t, Config{Descriptors: 3})
+	var clients []*client
+	for range 10 {
+		c := h.dial()
+		c.send("hello\n")
+		clients = append(clients, c)
+	}
+	eventually(t, "crowded", func() bool { return strings.Contains(h.log.String(), "cannot accept") })
+	most := 0
+	for _, c := range clients {
+		c.want("hello")
+		most = max(most, h.s.Connections())
+		c.Close()
+	}
+	if most > 4 { // the loop is in accept when the last one comes for whom there is one
+		t.Errorf("%d connections", most)
+	}
+	eventually(t, "over", func() bool { return strings.Contains(h.log.String(), "accepting connections again") })
+}
+
 // A client that never reads is stopped being read, and costs a bounded amount
 // of memory.
 func TestClientThatNeverReads(t *testing.T) {

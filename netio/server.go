@@ -28,6 +28,11 @@ type Config struct {
 	// server alone.
 	Count *atomic.Int64
 
+	// Descriptors is for how many connections, over all listeners and servers with the same Count, there are descriptors
+	// that nothing else in the process needs. Further ones wait to be accepted, as they do when there are no descriptors at
+	// all; each listener may have let one more in by then. 0: for any number.
+	Descriptors int
+
 	// IdleTimeout closes a connection from which nothing has come for that long although it is waited for, in the middle of
 	// a command or not, or whose peer has not read for that long although there is something to write. A session that
 	// takes its time inside Serve is not idle. 0: off.

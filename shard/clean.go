@@ -45,38 +45,55 @@ func (c *cleaner) run() {
 		case <-c.quit:
 			return
 		case segment := <-c.next:
-			err := c.shard.log.ReadPuts(segment, int(min(cleanStep, c.shard.log.Step())), func(ids []uint64) error {
-				select {
-				case <-c.quit:
-					return errCleaning
-				default:
-				}
-				if c.ask(Request{Op: clean, N: segment, ids: ids}) != OK {
-					return errCleaning
-				}
-				return nil
-			})
-			if errors.Is(err, errCleaning) {
-				err = nil
-				segment = 0
-			}
-			c.ask(Request{Op: cleaned, N: segment})
+			c.clean(segment)
 		}
 	}
 }
 
+// clean has the shard write the jobs of a segment again, unless it is to stop.
+func (c *cleaner) clean(segment uint64) {
+	step := int(min(cleanStep, c.shard.log.Step()))
+	err := c.shard.log.ReadPuts(segment, step, func(ids []uint64) error {
+		if c.ask(Request{Op: clean, N: segment, ids: ids}) != OK {
+			return errCleaning
+		}
+		return nil
+	})
+	if err != nil {
+		segment = 0
+	}
+	c.ask(Request{Op: cleaned, N: segment})
+}
+
 var errCleaning = errors.New("cleaning was ended")
 
-// ask posts r and waits for its answer.
+// ask posts r and waits for its answer; but not when the shard is to stop, since
+// answers wait for the log, which may wait for its disk until it is closed.
 func (c *cleaner) ask(r Request) Status {
+	if c.stopping() { // the waiter may be the shard's yet
+		return Failed
+	}
 	r.Client = c.client
 	c.waiter.Begin(false)
 	c.waiter.Expect(1)
 	c.shard.Post([]*Request{&r})
 	for !c.waiter.Answered() {
-		c.waiter.Sleep()
+		select {
+		case <-c.waiter.wake:
+		case <-c.quit:
+			return Failed
+		}
 	}
 	return r.Status
+}
+
+func (c *cleaner) stopping() bool {
+	select {
+	case <-c.quit:
+		return true
+	default:
+		return false
+	}
 }
 
 // stop ends the goroutine, which may be in the middle of a segment.

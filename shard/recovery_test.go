@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -228,4 +231,66 @@ func TestFullRestart(t *testing.T) {
 		b.detach()
 		stop()
 	})
+}
+
+// TestStopOnAStuckDisk: a shard stops in the middle of cleaning although its
+// answers wait for a disk that keeps nothing of what was set aside.
+func TestStopOnAStuckDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		g, _, stop := newLoggedRig(t, f, 1, 16<<10)
+		p := g.newPerson().settleIn("a")
+		rng := rand.New(rand.NewPCG(1, 1))
+		job := func() Request {
+			body := make([]byte, 2000)
+			for i := range body {
+				body[i] = byte(rng.Uint32())
+			}
+			return Request{Op: Put, Tube: p.used, TTR: 1, Body: append(body, "\r\n"...)}
+		}
+		p.do(0, job()) // it stays, and is cleaned
+		synctest.Wait()
+		var stuck atomic.Bool
+		f.SetFault(func(op faultfs.Op, name string, _ int64, _ int) error {
+			switch {
+			case op == faultfs.OpOpen && strings.Contains(name, "segment."):
+				stuck.Store(true) // cleaning begins
+			case op == faultfs.OpWriteAt && stuck.Load():
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		for range 100 {
+			put := job()
+			if p.post(0, &put); !answered(p) {
+				break
+			}
+			if p.post(0, &Request{Op: Delete, ID: put.ID}); !answered(p) {
+				break
+			}
+		}
+		if !stuck.Load() || p.waiter.Answered() {
+			t.Fatal("nothing was cleaned")
+		}
+		stopped := make(chan struct{})
+		go func() {
+			stop()
+			close(stopped)
+		}()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		select {
+		case <-stopped:
+		default:
+			t.Error("the shard waits for the disk before it stops")
+			f.SetFault(nil)
+			<-stopped
+		}
+	})
+}
+
+// answered tells whether all that was posted is answered when nothing moves.
+func answered(p *person) bool {
+	synctest.Wait()
+	return p.waiter.Answered()
 }

@@ -51,6 +51,33 @@ func TestOutOfFiles(t *testing.T) {
 	s.stop()
 }
 
+// However many clients there are, the binlog has the descriptors that it needs:
+// jobs are put through one segment after the other, and cleaned.
+func TestOutOfFilesWithBinlog(t *testing.T) {
+	dir := t.TempDir()
+	s := run(t, underShell(t, "ulimit -n 48", "-l", "127.0.0.1", "-p", "0", "-b", dir, "-s", "65536", "--shards", "2", "--binlog-compression", "none"))
+	var clients []*client
+	for range 60 {
+		clients = append(clients, s.dial())
+	}
+	s.waitLog("cannot accept connections for now")
+	body := strings.Repeat("x", 8<<10)
+	c := clients[0]
+	c.says(fmt.Sprintf("put 0 0 60 %d\n%s\n", len(body), body), "INSERTED 1\n") // stays
+	for id := 2; id < 500; id++ {
+		c.says(fmt.Sprintf("use t%d\n", id%8), fmt.Sprintf("USING t%d\n", id%8))
+		c.says(fmt.Sprintf("put 0 0 60 %d\n%s\n", len(body), body), fmt.Sprintf("INSERTED %d\n", id))
+		c.says(fmt.Sprintf("delete %d\n", id), "DELETED\n")
+	}
+	if strings.Contains(s.log.String(), "level=ERROR") {
+		t.Errorf("the binlog wants for descriptors:\n%s", s.log.String())
+	}
+	for _, c := range clients[1:] {
+		c.Close()
+	}
+	s.stop()
+}
+
 func TestMaxConnections(t *testing.T) {
 	s := start(t, "--max-connections", "2")
 	a, b := s.dial(), s.dial()

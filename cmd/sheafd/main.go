@@ -109,7 +109,7 @@ func run(o *options) error {
 	}
 	stopEarly()
 	ask := make(chan bool, 1)
-	services, err := newServices(o, engine, log, listeners, ask)
+	services, err := newServices(o, engine, log, listeners, files, ask)
 	if err != nil {
 		return err
 	}

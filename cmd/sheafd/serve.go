@@ -23,10 +23,14 @@ type service struct {
 	listeners []net.Listener
 }
 
-// newServices makes a service of each protocol that has sockets. Gearman's order
-// to shut down is sent to ask: true for an end when all jobs at work are done.
-func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, ask chan<- bool) ([]*service, error) {
-	config := netio.Config{MaxConnections: o.maxConnections, Count: new(atomic.Int64), IdleTimeout: o.idleTimeout, Logger: log}
+// newServices makes a service of each protocol that has sockets, with that limit
+// on open files. Gearman's order to shut down is sent to ask: true for an end when
+// all jobs at work are done.
+func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, files uint64, ask chan<- bool) ([]*service, error) {
+	config := netio.Config{
+		MaxConnections: o.maxConnections, Descriptors: descriptorsForClients(files, o), Count: new(atomic.Int64),
+		IdleTimeout: o.idleTimeout, Logger: log,
+	}
 	config.NewSession = beanstalk.New(beanstalk.Config{
 		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(),
 	}).NewSession

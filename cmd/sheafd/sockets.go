@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,10 +137,9 @@ func explainListen(f socketFlags, err error) error {
 	return fmt.Errorf("listening on %s: %w; %s", where, err, hint)
 }
 
-// raiseFileLimit raises the limit on open files, which is one more than the
-// connections there can be, to what the system allows. It returns the limit in
-// force. Go does the same at start, but gives children the old limit; we say
-// what it is, and keep it whatever Go does.
+// raiseFileLimit raises the limit on open files to what the system allows. It
+// returns the limit in force. Go does the same at start, but gives children the
+// old limit; we say what it is, and keep it whatever Go does.
 func raiseFileLimit() (uint64, error) {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
@@ -152,4 +153,21 @@ func raiseFileLimit() (uint64, error) {
 		lim = raised
 	}
 	return lim.Cur, nil
+}
+
+// descriptorsForClients is how many connections there may be with that limit on
+// open files, so that the binlog never wants for a descriptor: what is open now
+// stays, and each shard has to make its next segment, to sync the directory, and
+// to read an old segment. It is to be asked when all but the connections is open.
+// Without a binlog nothing else needs one: 0, for as many as there are.
+func descriptorsForClients(limit uint64, o *options) int {
+	if o.binlog == "" {
+		return 0
+	}
+	open := 32 // about, where there is no /proc
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		open = len(fds)
+	}
+	kept := 8 + 4*o.shards
+	return max(1, int(min(limit, math.MaxInt32))-open-kept)
 }
