@@ -201,10 +201,14 @@ func (j *janitor) prepare() bool {
 		j.store.space.Lock()
 		err := seg.allocate(j.Step())
 		j.store.space.Unlock()
-		if err != nil && !isFull(err) {
+		switch {
+		case isFull(err):
+			// Cleaning is to begin while it has room for its copies; a put that finds
+			// none says so.
+			j.full.Store(true)
+		case err != nil:
 			j.fail(err)
 		}
-		// On a full disk, a put that needs more finds out itself.
 	}
 	if made {
 		return true

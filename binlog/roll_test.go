@@ -379,7 +379,7 @@ func TestSlowDisk(t *testing.T) {
 	if l.FitsPut(size) || !l.Full() {
 		t.Error("without a next segment puts go on")
 	}
-	if !l.FitsChange() {
+	if !l.FitsChange(0) {
 		t.Error("without a next segment there is no room for a change")
 	}
 	full.Store(false)

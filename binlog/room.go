@@ -248,8 +248,16 @@ func (l *Log) promised() int64 {
 	return owedDeletes(l.jobs.Load()) + int64(l.fresh)*(owedDelete+owedBlock)
 }
 
-// FitsChange tells whether there is room for a change of a job.
-func (l *Log) FitsChange() bool { return l.setAside(maxMeta + blockOverhead + l.kept()) }
+// FitsChange tells whether there is room for a change of a job. On a full disk
+// that leaves room for cleaning to write so many bytes again, or there would be no
+// way back; unless it has not as much anyway.
+func (l *Log) FitsChange(copies int64) bool {
+	n := maxMeta + blockOverhead + l.kept()
+	if l.full.Load() && copies <= l.spare()+l.Step()/2 {
+		n += copies
+	}
+	return l.setAside(n)
+}
 
 // kept is how many bytes changes and cleaning leave alone.
 func (l *Log) kept() int64 { return l.promised() + moving }
@@ -258,6 +266,12 @@ func (l *Log) kept() int64 { return l.promised() + moving }
 // needs.
 func (l *Log) Short() bool {
 	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.kept()+l.copies()+l.spare()/2)
+}
+
+// Scarce tells whether on a full disk there is hardly room for a change, see
+// FitsChange.
+func (l *Log) Scarce(copies int64) bool {
+	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.kept()+copies+l.spare()/16)
 }
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
@@ -354,7 +368,8 @@ func (l *Log) noRoom(err error) {
 		l.fail(err)
 		return
 	}
-	if !l.full.Swap(true) && time.Since(l.said) >= quiet {
+	l.full.Store(true)
+	if !l.announced && time.Since(l.said) >= quiet {
 		l.said, l.announced = time.Now(), true
 		l.store.log.Error("binlog: "+what+": puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
 	}

@@ -99,7 +99,7 @@ func fill(t *rapid.T) {
 		l.Put(j)
 	}
 	change := func() {
-		if len(ids) > 0 && l.FitsChange() {
+		if len(ids) > 0 && l.FitsChange(0) {
 			l.Change(&binlog.Meta{
 				ID: rapid.SampledFrom(ids).Draw(t, "id"), State: binlog.Buried, At: 1 << 40,
 				Pri: 1 << 31, Delay: 1 << 31, Reserves: 1 << 31, Timeouts: 1 << 31, Releases: 1 << 31, Buries: 1 << 31, Kicks: 1 << 31,
@@ -173,7 +173,7 @@ func TestPutsAgain(t *testing.T) {
 		if l.FitsPut(binlog.MostPut(1, 1000, 10)) {
 			t.Error("a put fits on a full disk")
 		}
-		if !l.FitsChange() || !l.FitsCopy(100) {
+		if !l.FitsChange(0) || !l.FitsCopy(100) {
 			t.Error("a change, or a copy, has no room although it was set aside")
 		}
 		f.SetCapacity(128 << 10)
@@ -331,7 +331,7 @@ func TestRoomForLess(t *testing.T) {
 		f.SetCapacity(f.Used())
 		writes(t, l, 1, int(l.Room()-l.Promised())-200)
 		synctest.Wait()
-		if l.FitsPut(10_000) || l.FitsChange() {
+		if l.FitsPut(10_000) || l.FitsChange(0) {
 			t.Fatal("there is room on a full disk")
 		}
 		time.Sleep(time.Second)
@@ -339,7 +339,7 @@ func TestRoomForLess(t *testing.T) {
 			t.Fatal("there is room on a full disk")
 		}
 		f.SetCapacity(f.Used() + 3*4096)
-		if !l.FitsChange() {
+		if !l.FitsChange(0) {
 			t.Error("a change has no room, although the disk has")
 		}
 		f.SetCapacity(1 << 30)
@@ -440,7 +440,7 @@ func TestNoDescriptors(t *testing.T) {
 				if l.FitsPut(100) {
 					t.Errorf("%v of %v: a put fits, and there is no next segment", errno, op)
 				}
-				if !l.FitsChange() || l.Err() != nil {
+				if !l.FitsChange(0) || l.Err() != nil {
 					t.Errorf("%v of %v: no change fits: %v", errno, op, l.Err())
 				}
 				s.does(0, func(l *binlog.Log) { l.Delete(3) })

@@ -287,7 +287,7 @@ func TestZeroing(t *testing.T) {
 	s := serve(t, config(zeroing{mem}, 1))
 	l := s.logs[0]
 	n := 0
-	for ; l.FitsChange() && n < 1000; n++ {
+	for ; l.FitsChange(0) && n < 1000; n++ {
 		mem.SetCapacity(mem.Used()) // others take the rest
 		h := make(held, 1)
 		l.Put(job(uint64(n+1), "a", "b")) // is shorter than the longest change
@@ -418,7 +418,7 @@ func TestZeroingBesideTheWriter(t *testing.T) {
 	})
 	l.Put(job(2, "a", "b"))
 	l.Commit(written, 2)
-	if !l.FitsChange() {
+	if !l.FitsChange(0) {
 		t.Error("there is no room again")
 	}
 	if err := <-written; err != nil {

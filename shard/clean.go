@@ -126,12 +126,15 @@ func (s *Shard) tidy() {
 				return // first what the last one took comes back
 			}
 		}
+		if s.log.Scarce(s.copies()) {
+			bound = min(bound, s.live+s.live/512-s.segments.last().bytes)
+		}
 		if s.now < s.cleanAfter {
 			return
 		}
 	}
 	if s.sealed > bound && s.segments[0].index < s.log.Written() {
-		s.cleaning = true
+		s.cleaning, s.copied = true, 0
 		s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
 	}
 }
@@ -152,11 +155,25 @@ func (s *Shard) cleanSome(r *Request) {
 		r.Status = OutOfMemory
 		return
 	}
+	s.copied += size
 	for _, id := range r.ids {
 		if j := s.job(id); j != nil && j.file == uint32(r.N) {
 			s.move(j)
 		}
 	}
+}
+
+// copies is how many bytes cleaning may have to write before it gives back any.
+// While what it has cleaned is not removed yet, some are about to come back.
+func (s *Shard) copies() int64 {
+	if len(s.segments) == 1 || s.segments[0].jobs == 0 || !s.cleaning && s.log.Dropping() {
+		return 0
+	}
+	n := min(s.segments[0].bytes, s.live+int64(s.segments[0].jobs)*weightOff)
+	if s.cleaning {
+		n -= s.copied
+	}
+	return max(0, n+n/64)
 }
 
 // move writes j again, to the end of the log.

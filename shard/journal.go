@@ -29,6 +29,7 @@ type journal struct {
 	sealed   int64    // bytes in all but the last
 	live     int64    // bytes of them all that are needed
 	cleaning bool
+	copied   int64 // bytes that the cleaning under way has written again, about
 	cleaner  *cleaner
 	// cleanAfter is when cleaning may be tried again after it was given up for
 	// want of disk space, on the shards' clock.
@@ -187,7 +188,7 @@ func (s *Shard) displace(j *job) {
 
 // logChange appends what j has become.
 func (s *Shard) logChange(j *job, state binlog.State, at int64) {
-	if !s.logs(j) || s.failed || !s.log.FitsChange() {
+	if !s.logs(j) || s.failed || !s.log.FitsChange(s.copies()) {
 		// On a disk that is full to the brim, counters are what gives way; what
 		// would change more has been refused.
 		return
@@ -245,7 +246,7 @@ const idStep = 1024
 // would delete another. What is written is that a job is no more which never was;
 // ids up to it count as given out.
 func (s *Shard) logID(id uint64) {
-	if s.log == nil || id <= s.notedID || !s.log.FitsChange() {
+	if s.log == nil || id <= s.notedID || !s.log.FitsChange(s.copies()) {
 		return
 	}
 	s.notedID = id + idStep - 1
@@ -257,6 +258,9 @@ func (s *Shard) appended(bytes int) {
 	s.segments.last().bytes += int64(bytes)
 	s.logged = true
 }
+
+// weightOff is how many bytes more than its weight a job may take.
+const weightOff = 24
 
 // weight is about how many bytes j takes in the log. It stays the same for as
 // long as the job is there, with its task, if it has one.
@@ -272,7 +276,7 @@ func (s *Shard) refused(r *Request) bool {
 		return false
 	case s.failed:
 		r.Status = Failed
-	case !s.log.FitsChange():
+	case !s.log.FitsChange(s.copies()):
 		s.noRoom(r)
 	default:
 		return false

@@ -1,0 +1,63 @@
+package shard
+
+import (
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// incompressible returns a body of that many bytes, with its end.
+func incompressible(rng *rand.Rand, n int) []byte {
+	b := make([]byte, n, n+2)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return append(b, "\r\n"...)
+}
+
+// TestSuddenlyFull: another program takes all that is left of the disk from one
+// moment to the next, and stays. All that was set aside is what it was for a disk
+// with room; jobs change many times what that holds, since cleaning begins while
+// it has room for its copies.
+func TestSuddenlyFull(t *testing.T) {
+	for _, tc := range []struct{ jobs, size int }{{500, 1000}, {100, 1000}, {5000, 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := faultfs.New()
+			g, _, stop := newLoggedRig(t, f, 1, 256<<10)
+			rng := rand.New(rand.NewPCG(1, 1))
+			p := g.newPerson().settleIn("a")
+			ids := make([]uint64, tc.jobs)
+			for i := range ids {
+				ids[i] = p.do(0, Request{Op: Put, Tube: p.used, TTR: 1000, Body: incompressible(rng, tc.size)}).ID
+			}
+			time.Sleep(time.Second)
+			f.SetCapacity(f.Used())
+			most := 2 * (256 << 10) / 40
+			for n := range most {
+				id := ids[rng.IntN(len(ids))]
+				for _, r := range []Request{{Op: ReserveJob, ID: id}, {Op: Release, ID: id, Pri: PriLow}} {
+					if got := p.do(0, r); got.Status != OK {
+						t.Fatalf("%d jobs of %d bytes: change %d of %d is answered %d", tc.jobs, tc.size, n, most, got.Status)
+					}
+				}
+				if n%64 == 0 {
+					time.Sleep(time.Millisecond) // what clients take
+				}
+			}
+			if r := p.do(0, Request{Op: Put, Tube: p.used, TTR: 1000, Body: incompressible(rng, 300<<10)}); r.Status != OutOfMemory {
+				t.Errorf("a put on a full disk is answered %d", r.Status)
+			}
+			for _, id := range ids {
+				if r := p.do(0, Request{Op: Delete, ID: id}); r.Status != OK {
+					t.Errorf("a delete is answered %d", r.Status)
+				}
+			}
+			f.SetCapacity(1 << 30)
+			p.detach()
+			stop()
+		})
+	}
+}
