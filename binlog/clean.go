@@ -7,7 +7,8 @@ import (
 // ReadPuts reads a segment back that is no longer written, for cleaning: it
 // calls step with the ids of the jobs that were put in it, some at a time:
 // together their records have about that many bytes. Any goroutine may call it.
-// Damage is passed over: jobs of which it does not tell may be in there.
+// Damage, and what cannot be read, is passed over: jobs of which it does not tell
+// may be in there.
 func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error) error {
 	name := segmentName{l.stream.epoch, l.stream.shard, segment}
 	f, err := l.store.fs.Open(filepath.Join(l.store.cfg.Dir, name.String()))
@@ -15,10 +16,12 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 		return err
 	}
 	defer f.Close()
-	sc, err := newScanner(f, segmentSeed(l.store.id, name), func(from, to int64) {})
+	failures := mostFailures
+	file, err := newHoled(f, &failures)
 	if err != nil {
 		return err
 	}
+	sc := newScanner(file, segmentSeed(l.store.id, name), func(from, to int64) {})
 	var u unpacker
 	defer u.close()
 	var d records
@@ -51,5 +54,5 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 	if len(ids) > 0 {
 		return step(ids)
 	}
-	return sc.err
+	return nil
 }

@@ -144,13 +144,14 @@ func (d *dumper) begun(name segmentName) bool {
 		return true // to be met again when it is read
 	}
 	defer f.Close()
-	sc, err := newScanner(f, segmentSeed(d.store.id, name), func(from, to int64) {})
-	return err != nil || !unbegun(f, sc, 0)
+	failures := mostFailures
+	file, err := newHoled(f, &failures)
+	return err != nil || !unbegun(newScanner(file, segmentSeed(d.store.id, name), func(from, to int64) {}), 0)
 }
 
 // stream is stream.replay, beside a server that may go on.
 func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
-	r := &replayer{stream: t, store: d.store, sink: nowhere{}, dump: d}
+	r := &replayer{stream: t, store: d.store, sink: nowhere{}, dump: d, failures: mostFailures}
 	defer r.unpacker.close()
 	if len(t.names) == 0 {
 		return t.replay(d.store, nowhere{}) // it reports that
@@ -167,6 +168,7 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 			d.line(name.String(), 0, "gone: a server has removed it meanwhile")
 			r.tail, r.next, r.oldest, r.torn = name, 0, max(r.oldest, name.index), true
+			r.passed = name.index
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
@@ -265,7 +267,7 @@ func (d *dumper) tail(name segmentName, sc *scanner, torn bool) {
 	if d == nil {
 		return
 	}
-	f := sc.file.(*still)
+	f := sc.file.file.(*still)
 	switch {
 	case !torn || sc.pos >= sc.size:
 	case f.end <= sc.pos:
