@@ -74,6 +74,9 @@ func (d *dumper) directory() error {
 		for _, f := range m.imported {
 			d.line(manifestName, 0, "imported file=%s size=%d", word(f.name), f.size)
 		}
+		for _, name := range m.damaged {
+			d.line(manifestName, 0, "damaged file=%s: it is put aside when it is needed no more", word(name))
+		}
 	case len(st.streams)+len(st.damages) == 0:
 		d.line(manifestName, 0, "none: nothing was written here")
 	}
@@ -92,7 +95,11 @@ func (d *dumper) directory() error {
 		d.line(name, 0, "beanstalkd size=%d: not imported yet", f.size)
 	}
 	for _, name := range st.leftovers {
-		d.line(name, 0, "leftover: it does not count and is removed when a server starts")
+		does := "removed"
+		if st.aside[name] {
+			does = "moved into the folder " + damagedDir
+		}
+		d.line(name, 0, "leftover: it does not count and is %s when a server starts", does)
 	}
 	return d.streams()
 }

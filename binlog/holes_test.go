@@ -6,6 +6,7 @@ package binlog_test
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,55 @@ func TestBadSector(t *testing.T) {
 			said := fmt.Sprintf("%d bytes cannot be read: input/output error", to-from)
 			if at(damages) != strings.Join(where, ", ") || !slices.ContainsFunc(damages, func(d binlog.Damage) bool { return d.What == said && d.Offset == from }) {
 				t.Errorf("page %d of %s is bad, want damage at %q: %v", page, name, where, damages)
+			}
+		}
+	}
+}
+
+// shortReads is a file system that reads up to the bad byte of a file, as Linux
+// does it, before it says that it cannot read on.
+type shortReads struct {
+	*faultfs.FS
+	name string
+	bad  int64
+}
+
+func (s shortReads) Open(name string) (binlog.File, error) {
+	f, err := s.FS.Open(name)
+	if err == nil && filepath.Base(name) == s.name {
+		f = shortReadsFile{f, s.bad}
+	}
+	return f, err
+}
+
+type shortReadsFile struct {
+	binlog.File
+	bad int64
+}
+
+func (f shortReadsFile) ReadAt(p []byte, off int64) (int, error) {
+	page := f.bad - f.bad%pageSize
+	if off >= page+pageSize || off+int64(len(p)) <= page {
+		return f.File.ReadAt(p, off)
+	}
+	n, err := f.File.ReadAt(p[:max(0, page-off)], off)
+	if err == nil {
+		err = &fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}
+	}
+	return n, err
+}
+
+// TestBadSectorAfterAShortRead finds the same as without what was read before it.
+func TestBadSectorAfterAShortRead(t *testing.T) {
+	all := long(t)
+	for name, data := range all {
+		for page := int64(0); page*pageSize < int64(len(data)) && name != "manifest"; page++ {
+			f := disk(all)
+			badPages(f, name, onlyPage(page))
+			want, damages := readBack(t, config(f, 1))
+			got, again := readBack(t, config(shortReads{disk(all), name, page * pageSize}, 1))
+			if got.same(t, want); !slices.Equal(again, damages) {
+				t.Errorf("%v, want %v", again, damages)
 			}
 		}
 	}
@@ -278,6 +328,24 @@ func TestMissingBesideUnread(t *testing.T) {
 				t.Errorf("without %s and with a bad %s: %v", name, unread, damages)
 			}
 		}
+	}
+}
+
+// TestTwoUnread: what is in front of them has a good end, though there is
+// something behind that.
+func TestTwoUnread(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	for range 3 {
+		s.rolls(0, 1)
+	}
+	s.close()
+	list := segments(t, f)
+	path := filepath.Join(dir, list[0])
+	f.Write(path, append(f.Read(path), noise(100)...))
+	unreadable(f, list[1], list[2])
+	if _, damages := readBack(t, config(f, 1)); at(damages) != place(list[1], 0)+", "+place(list[2], 0) {
+		t.Error(damages)
 	}
 }
 

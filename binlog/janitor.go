@@ -225,7 +225,7 @@ func (j *janitor) remove(before uint64) {
 	names := j.stream.drop(before)
 	j.mu.Unlock()
 	for _, n := range names {
-		if err := j.store.retire(n); err != nil {
+		if err := j.store.retire(n.String()); err != nil {
 			j.store.log.Warn("binlog: a segment that is needed no more could not be removed", "file", n.String(), "err", err)
 		}
 	}

@@ -275,6 +275,9 @@ func (st *Store) sortStreams(files []segmentFile) {
 			st.streams[i].names = append(st.streams[i].names, n)
 		case n.epoch == st.epoch && int(n.shard) < len(st.streams):
 			st.streams[n.shard].names = append(st.streams[n.shard].names, n)
+		case st.wasDamaged(n):
+			st.asideLater(n.String())
+			st.leftovers = append(st.leftovers, n.String())
 		case f.id != 0 || f.crash:
 			st.leftovers = append(st.leftovers, n.String())
 		default:

@@ -83,6 +83,7 @@ type Store struct {
 	mu      sync.Mutex // Replay may run for several streams at once
 	damages []Damage
 	damaged map[string]bool // files that they are in; under mu
+	aside   map[string]bool // segments that are to be put aside; under mu
 }
 
 // Open takes hold of a directory, which is made if there is none.

@@ -86,7 +86,12 @@ type replayer struct {
 	missed   []uint64 // segments that were not there when one behind them was read, see miss
 }
 
+// report reports a damage. If it is in a file of the stream, that is not removed
+// when it is needed no more: there may be jobs in it that nobody knows of.
 func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
+	if slices.Contains(r.names, name) {
+		r.store.asideLater(name.String())
+	}
 	r.store.report(Damage{name.String(), off, fmt.Sprintf(format, args...)})
 }
 
@@ -113,6 +118,9 @@ func (r *replayer) segment(name segmentName) error {
 	}
 	sc := newScanner(file, segmentSeed(r.store.id, name), func(from, to int64) {
 		r.report(name, from, "%d bytes are damaged: %s", to-from, recordsLost)
+		if !file.intact(from, to) {
+			r.hide(to - from)
+		}
 	})
 	if counts, err := r.header(name, sc); !counts {
 		return err
@@ -138,8 +146,8 @@ func (r *replayer) header(name segmentName, sc *scanner) (counts bool, err error
 		r.skipUnread(name, sc.file)
 		return false, nil
 	case !errors.Is(err, errHeader):
-		r.report(name, 0, "%v: the file is ignored", err)
 		r.skipFile(name)
+		r.report(name, 0, "%v: the file is ignored", err)
 		return false, nil
 	case r.isLast(name) && !r.told(name) && unbegun(sc, r.next):
 		// The server went down before anything in it counted.
@@ -200,7 +208,6 @@ func (r *replayer) rest(name segmentName, sc *scanner) {
 	r.torn = sc.tail()
 	for _, h := range sc.file.holes {
 		r.report(name, h.from, "%d bytes cannot be read: %v", h.to-h.from, sc.file.err)
-		r.unseen += uint64(h.to - h.from)
 	}
 	if !sc.file.intact(sc.pos, sc.size) {
 		r.hide(sc.size - sc.pos)
@@ -233,8 +240,13 @@ func (r *replayer) told(name segmentName) bool {
 
 // hide notes that so many bytes could not be read. The next server may be able
 // to: what this one writes behind them must not have the numbers of their
-// blocks, or it would be taken for what was there before.
-func (r *replayer) hide(bytes int64) { r.hidden += uint64(bytes)/blockOverhead + 1 }
+// blocks, or it would be taken for what was there before. Nor may new jobs have the
+// ids of those in them, or one of two would be lost. How many there are is not
+// known, but a put takes more than a byte, however it is compressed.
+func (r *replayer) hide(bytes int64) {
+	r.hidden += uint64(bytes)/blockOverhead + 1
+	r.unseen += uint64(bytes)
+}
 
 // skipUnread goes on behind a segment of which nothing can be read. It stays a
 // part of the stream: the next start may be able to read it. Until it is needed no
@@ -242,12 +254,11 @@ func (r *replayer) hide(bytes int64) { r.hidden += uint64(bytes)/blockOverhead +
 // read all the time.
 func (r *replayer) skipUnread(name segmentName, f *holed) {
 	r.report(name, 0, "the file cannot be read (%v): the next start tries again", f.err)
-	if r.tail.index != 0 && !r.torn && r.rolled != name.index {
+	if r.tail.index != 0 && r.passed == r.tail.index && !r.torn && r.rolled != name.index {
 		r.badEnd()
 	}
 	r.pass(name)
 	r.unread = append(r.unread, name)
-	r.unseen += uint64(f.size)
 	r.hide(f.size)
 }
 
@@ -339,6 +350,11 @@ func (r *replayer) finish() {
 	}
 	if first := r.names[0]; r.oldest != 0 && first.index > r.oldest {
 		r.missing(r.oldest)
+	}
+	for _, n := range r.names {
+		if n.index < r.oldest && r.store.wasDamaged(n) {
+			r.store.asideLater(n.String()) // it was dropped before all of it was read
+		}
 	}
 	there := func(index uint64) bool {
 		return slices.ContainsFunc(r.names, func(n segmentName) bool { return n.index == index })
