@@ -138,7 +138,7 @@ func (j *janitor) sync() error {
 	seg.syncing.Lock()
 	defer seg.syncing.Unlock()
 	if seg.closed {
-		return nil // the writer has synced it
+		return nil // the writer is done with it: it has synced it, unless that is never done
 	}
 	if err := seg.file.Sync(); err != nil {
 		j.fail(fmt.Errorf("syncing %s: %w", seg.name, err))

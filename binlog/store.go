@@ -193,12 +193,12 @@ func (st *Store) highestID() uint64 {
 type Stats struct {
 	Oldest, Current   uint64 // segments
 	Written, Migrated uint64 // records; by cleaning
-	MaxSize           int64  // of a segment, in bytes
+	MaxSize           int64  // about how many bytes a segment has, on this file system
 }
 
 // Stats may be called from any goroutine.
 func (st *Store) Stats() Stats {
-	s := Stats{Oldest: math.MaxUint64, MaxSize: st.cfg.SegmentSize}
+	s := Stats{Oldest: math.MaxUint64, MaxSize: st.segment}
 	for _, l := range st.logs {
 		s.Oldest = min(s.Oldest, l.oldest.Load())
 		s.Current = max(s.Current, l.current.Load())
