@@ -5,6 +5,7 @@ package binlog_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -84,6 +85,7 @@ func inThree(t *testing.T) (f *faultfs.FS, list []string) {
 	s.rolls(0, 11)
 	s.does(0, func(l *binlog.Log) { l.Put(job(4, "a", "four")) })
 	s.close()
+	f = disk(files(t, f)) // all of it is durable
 	list = segments(t, f)
 	unreadable(f, list[1])
 	return f, list
@@ -179,7 +181,7 @@ func TestUnreadIsPutAsideByTheNext(t *testing.T) {
 }
 
 // TestDamagedIsPutAsideByTheNext: wherever the server is killed that writes all
-// again, no segment with damage is removed.
+// again, or the power fails, no segment with damage is removed.
 func TestDamagedIsPutAsideByTheNext(t *testing.T) {
 	all := history(t)
 	name := streams(all)[0][0]
@@ -199,8 +201,52 @@ func TestDamagedIsPutAsideByTheNext(t *testing.T) {
 				onlyAside(t, f, name, data)
 				break
 			}
-			serve(t, config(left, 3)).close()
-			if t.Run(fmt.Sprint(what, n), func(t *testing.T) { onlyAside(t, left, name, data) }); t.Failed() {
+			for _, left := range []*faultfs.FS{left, left.Crash(rand.New(rand.NewPCG(1, uint64(n))))} {
+				serve(t, config(left, 3)).close()
+				if t.Run(fmt.Sprint(what, n), func(t *testing.T) { onlyAside(t, left, name, data) }); t.Failed() {
+					return
+				}
+			}
+		}
+	}
+}
+
+// TestUnreadIsNeverLost: wherever a server is killed, or the power fails, that
+// cannot read a segment and drops it, the next one serves its jobs or puts it
+// aside, and never both.
+func TestUnreadIsNeverLost(t *testing.T) {
+	served, aside := 0, 0
+	for n := 1; ; n++ {
+		f, list := inThree(t)
+		data := string(f.Read(filepath.Join(dir, list[1])))
+		killed := f.Cut(n)
+		s := serve(t, config(f, 1))
+		s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+		s.close()
+		var left *faultfs.FS
+		select {
+		case left = <-killed:
+		default:
+			if n < 20 || served == 0 || aside == 0 {
+				t.Errorf("only %d operations; its jobs are served %d times, and it is put aside %d times", n, served, aside)
+			}
+			return
+		}
+		for _, f := range []*faultfs.FS{left, left.Crash(rand.New(rand.NewPCG(1, uint64(n))))} {
+			s := serve(t, config(f, 1))
+			if s.found.of[2].ID == 2 {
+				served++
+				s.close()
+				if f.Read(filepath.Join(dir, "damaged", list[1])) != nil || string(f.Read(filepath.Join(dir, list[1]))) != data {
+					t.Errorf("killed before operation %d: its jobs are served, and it is put aside, too", n)
+				}
+				continue
+			}
+			aside++
+			s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
+			eventually(t, "the segments are gone", func() bool { return len(segments(t, f)) == 1 })
+			s.close()
+			if t.Run(fmt.Sprint(n), func(t *testing.T) { onlyAside(t, f, list[1], data) }); t.Failed() {
 				return
 			}
 		}

@@ -185,6 +185,30 @@ func TestBadSectorThatCanBeReadAgain(t *testing.T) {
 	}
 }
 
+// TestCleaningWithABadSector: what is behind it is found all the same.
+func TestCleaningWithABadSector(t *testing.T) {
+	f := disk(long(t))
+	name := segments(t, f)[0]
+	s := serve(t, config(f, 1))
+	defer s.close()
+	data := string(f.Read(filepath.Join(dir, name)))
+	badPages(f, name, onlyPage(1))
+	want, got := noJobs(), make(map[uint64]bool)
+	for _, b := range binlog.Blocks([]byte(data)) {
+		if b.End <= pageSize || b.At >= 2*pageSize {
+			b.Replay(want, 0)
+		}
+	}
+	err := s.logs[0].ReadPuts(1, 1, func(ids []uint64) error {
+		got[ids[0]] = true
+		return nil
+	})
+	delete(got, 99) // is deleted at once
+	if err != nil || !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want.of))) || len(got) < 8 {
+		t.Errorf("%v: jobs %v, want those of\n%s", err, slices.Sorted(maps.Keys(got)), want)
+	}
+}
+
 // TestReadErrorThatPasses: that one read fails, whichever it is, is no damage,
 // and nothing is cut off.
 func TestReadErrorThatPasses(t *testing.T) {
