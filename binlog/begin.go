@@ -52,7 +52,7 @@ func (st *Store) begin() ([]*Log, error) {
 	}
 	st.lastID = st.LastID()
 	for _, name := range st.leftovers {
-		if err := st.remove(name); err != nil {
+		if err := st.retire(name); err != nil {
 			return nil, err
 		}
 	}
@@ -93,8 +93,9 @@ func (st *Store) begin() ([]*Log, error) {
 		if !isFull(err) {
 			return nil, err
 		}
-		// The old one does: it says less, and nothing wrong. But it may be of a server
-		// that syncs.
+		// The old one does: it says less, and nothing wrong. (What it does not say is
+		// damaged is put aside by this server, and by the next if that finds damage in
+		// it, too.) But it may be of a server that syncs.
 		st.told = st.told || len(st.manifest.synced) > 0
 	}
 	st.counts = true
@@ -118,6 +119,7 @@ func (st *Store) newManifest() (*manifest, error) {
 		}
 		m.imported = append(m.imported, f)
 	}
+	m.damaged = st.forAside()
 	return m, nil
 }
 
@@ -131,6 +133,9 @@ func (st *Store) trim(t *stream) error {
 		t.names = slices.DeleteFunc(t.names, func(m segmentName) bool { return m == n })
 	}
 	for _, n := range t.names {
+		if slices.Contains(t.unread, n) {
+			continue // who knows what is in it
+		}
 		end := int64(-1)
 		if n == t.tail && t.torn {
 			end = t.end
@@ -197,7 +202,7 @@ func (st *Store) commit() error {
 	st.counts = true
 	for _, t := range st.streams {
 		for _, n := range t.names {
-			if err := st.retire(n); err != nil {
+			if err := st.retire(n.String()); err != nil {
 				return err
 			}
 		}
@@ -220,34 +225,6 @@ func (st *Store) ended() error {
 		return nil
 	}
 	return st.wrap(err)
-}
-
-// damagedDir is the folder for segments with damage that are needed no more.
-const damagedDir = "damaged"
-
-// retire removes a segment that is needed no more. But what is in it may not
-// have been read, so one with damage is put aside, for somebody to look at.
-func (st *Store) retire(n segmentName) error {
-	name := n.String()
-	st.mu.Lock()
-	damaged := st.damaged[name]
-	st.mu.Unlock()
-	if !damaged {
-		return st.remove(name)
-	}
-	dir := filepath.Join(st.cfg.Dir, damagedDir)
-	if err := st.makeDir(dir); err != nil {
-		return err
-	}
-	err := st.fs.Rename(filepath.Join(st.cfg.Dir, name), filepath.Join(dir, name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it is what was missing
-	}
-	if err != nil {
-		return err
-	}
-	st.log.Info("binlog: a segment with damage is needed no more and was put aside", "dir", dir, "file", name)
-	return st.fs.SyncDir(dir)
 }
 
 func (st *Store) remove(name string) error {

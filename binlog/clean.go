@@ -3,6 +3,7 @@ package binlog
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // ReadPuts reads a segment back that is no longer written, for cleaning: it
@@ -18,12 +19,14 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 		return nil
 	}
 	defer f.Close()
-	damaged := int64(0)
-	sc, err := newScanner(f, segmentSeed(l.store.id, name), func(from, to int64) { damaged += to - from })
+	failures := mostFailures
+	file, err := newHoled(f, &failures)
 	if err != nil {
 		l.unreadable(name, err)
 		return nil
 	}
+	damaged := int64(0)
+	sc := newScanner(file, segmentSeed(l.store.id, name), func(from, to int64) { damaged += to - from })
 	var u unpacker
 	defer u.close()
 	var d records
@@ -54,13 +57,15 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 		}
 	}
 	if len(ids) > 0 {
-		return step(ids)
+		if err := step(ids); err != nil {
+			return err
+		}
 	}
-	if sc.err == nil && damaged > 0 {
-		sc.err = fmt.Errorf("%d bytes are damaged", damaged)
-	}
-	if sc.err != nil {
-		l.unreadable(name, sc.err)
+	switch {
+	case file.err != nil:
+		l.unreadable(name, file.err)
+	case damaged > 0:
+		l.unreadable(name, fmt.Errorf("%d bytes are damaged", damaged))
 	}
 	return nil
 }
@@ -68,14 +73,11 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 // unreadable says that a segment that was written cannot be read, as far as that
 // is news. Its file is put aside then and not removed: the disk may be dying.
 func (l *Log) unreadable(name segmentName, err error) {
-	st := l.store
-	st.mu.Lock()
-	known := st.damaged[name.String()]
-	if !known && !isScarce(err) {
-		st.markDamaged(name.String())
+	known := slices.Contains(l.store.forAside(), name.String())
+	if !isScarce(err) {
+		l.store.asideLater(name.String())
 	}
-	st.mu.Unlock()
 	if !known {
-		st.log.Error("binlog: a segment cannot be read; its jobs, which are in memory, are written again", "file", name.String(), "err", err)
+		l.store.log.Error("binlog: a segment cannot be read; its jobs, which are in memory, are written again", "file", name.String(), "err", err)
 	}
 }

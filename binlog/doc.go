@@ -14,6 +14,9 @@
 //     A block at the end that was cut off in the middle is no damage: nobody
 //     was told of it. But it is where the manifest says that all was synced:
 //     after a server that syncs has come to a good end, and in a header.
+//   - What the disk cannot read is damage of those pages; what is around them is
+//     read. The file stays as it is, and while it is needed each start tries again:
+//     what was written meanwhile stands behind what it then can read.
 //   - A full disk keeps puts out, and nothing else: space for the rest is set
 //     aside before it is needed. A failed write or sync is final: the log says
 //     no more (Log.Err), whatever the next sync would say.
@@ -59,7 +62,7 @@
 // # The directory
 //
 //	lock                    locked while a server has the directory
-//	manifest                which epoch counts, of how many streams, and what is synced
+//	manifest                which epoch counts, of how many streams, what is synced, and what is damaged
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
 //	beanstalkd/             its own files, after their import or without jobs
 //	damaged/                segments with damage, when they are needed no more
@@ -80,6 +83,13 @@
 // Foreign is also what has the name of a segment, but neither the header of one
 // nor what a crash leaves of it, if it is of an epoch that does not count, or has
 // a number beyond 2³⁰. No number goes beyond 2³¹-1.
+//
+// A segment with damage may have jobs in it that nobody knows of, so it is never
+// removed. When it is needed no more it goes into the folder damaged, and the log
+// says so. Jobs of it do not come back by themselves then: the segments behind it
+// that would say what became of them may be gone. The manifest names those that
+// are still to go there: after a crash the next server puts them aside, whatever
+// it finds in them.
 //
 // # The format, version 2
 //

@@ -74,6 +74,9 @@ func (d *dumper) directory() error {
 		for _, f := range m.imported {
 			d.line(manifestName, 0, "imported file=%s size=%d", word(f.name), f.size)
 		}
+		for _, name := range m.damaged {
+			d.line(manifestName, 0, "damaged file=%s: it is put aside when it is needed no more", word(name))
+		}
 	case len(st.streams)+len(st.damages) == 0:
 		d.line(manifestName, 0, "none: nothing was written here")
 	}
@@ -92,7 +95,11 @@ func (d *dumper) directory() error {
 		d.line(name, 0, "beanstalkd size=%d: not imported yet", f.size)
 	}
 	for _, name := range st.leftovers {
-		d.line(name, 0, "leftover: it does not count and is removed when a server starts")
+		does := "removed"
+		if st.aside[name] {
+			does = "moved into the folder " + damagedDir
+		}
+		d.line(name, 0, "leftover: it does not count and is %s when a server starts", does)
 	}
 	return d.streams()
 }
@@ -144,13 +151,14 @@ func (d *dumper) begun(name segmentName) bool {
 		return true // to be met again when it is read
 	}
 	defer f.Close()
-	sc, err := newScanner(f, segmentSeed(d.store.id, name), func(from, to int64) {})
-	return err != nil || !unbegun(f, sc, 0)
+	failures := mostFailures
+	file, err := newHoled(f, &failures)
+	return err != nil || !unbegun(newScanner(file, segmentSeed(d.store.id, name), func(from, to int64) {}), 0)
 }
 
 // stream is stream.replay, beside a server that may go on.
 func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
-	r := &replayer{stream: t, store: d.store, sink: nowhere{}, dump: d}
+	r := &replayer{stream: t, store: d.store, sink: nowhere{}, dump: d, failures: mostFailures}
 	defer r.unpacker.close()
 	if len(t.names) == 0 {
 		return t.replay(d.store, nowhere{}) // it reports that
@@ -167,6 +175,7 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 		case errors.Is(err, fs.ErrNotExist):
 			d.line(name.String(), 0, "gone: a server has removed it meanwhile")
 			r.tail, r.next, r.oldest, r.torn = name, 0, max(r.oldest, name.index), true
+			r.passed = name.index
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
@@ -265,7 +274,7 @@ func (d *dumper) tail(name segmentName, sc *scanner, torn bool) {
 	if d == nil {
 		return
 	}
-	f := sc.file.(*still)
+	f := sc.file.file.(*still)
 	switch {
 	case !torn || sc.pos >= sc.size:
 	case f.end <= sc.pos:

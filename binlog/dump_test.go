@@ -231,7 +231,7 @@ func TestDumpOfWhatIsWritten(t *testing.T) {
 		}
 		return found
 	}
-	for n := range 20 {
+	for n := range 30 {
 		if found := dumps(); len(found) > 0 {
 			t.Fatalf("dump %d: %q", n, found[:min(3, len(found))])
 		}

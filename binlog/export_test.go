@@ -115,6 +115,9 @@ func BeanstalkdFile(ids ...int) []byte {
 	return append(beanstalkdWrite(recs...), make([]byte, 5000)...)
 }
 
+// Logs are those that Begin has returned.
+func (st *Store) Logs() []*Log { return st.logs }
+
 // Room is how many bytes are set aside and not spoken for, as the shard sees
 // it.
 func (l *Log) Room() int64 { return l.unspoken() }

@@ -148,7 +148,7 @@ func (j *janitor) sync() error {
 	seg.syncing.Lock()
 	defer seg.syncing.Unlock()
 	if seg.closed {
-		return nil // the writer has synced it
+		return nil // the writer is done with it: it has synced it, unless that is never done
 	}
 	if err := seg.file.Sync(); err != nil {
 		j.fail(fmt.Errorf("syncing %s: %w", seg.name, err))
@@ -265,7 +265,7 @@ func (j *janitor) remove(before uint64) {
 	names := j.stream.drop(before)
 	j.mu.Unlock()
 	for _, n := range names {
-		if err := j.store.retire(n); err != nil {
+		if err := j.store.retire(n.String()); err != nil {
 			j.store.log.Warn("binlog: a segment that is needed no more could not be removed", "file", n.String(), "err", err)
 		}
 	}

@@ -25,6 +25,7 @@ const manifestName = "manifest"
 //	begun 17 18 19 20 21 22 23 24
 //	synced 312 298 305 1 300 290 322 307
 //	imported binlog.17 10485760
+//	damaged segment.3.0.00000012
 //	sum 9ae0daaf
 type manifest struct {
 	epoch  uint32 // of the segments that count; others are leftovers
@@ -39,6 +40,11 @@ type manifest struct {
 	// failure may have taken anything, also of the segments that were begun.
 	synced   []uint64
 	imported []importedFile
+	// damaged are segments, also of the epoch before, in which something could not
+	// be read. They are put aside when they are needed no more, also by a server
+	// that finds no damage in them: what it drops, or an epoch that ends, may be
+	// more than was known to be in them.
+	damaged []string
 }
 
 // importedFile is a file of beanstalkd's whose jobs are in the segments. It is
@@ -57,6 +63,9 @@ func (m *manifest) encode() []byte {
 	b.WriteString(numbersLine("synced", m.synced))
 	for _, f := range m.imported {
 		fmt.Fprintf(&b, "imported %s %d\n", f.name, f.size)
+	}
+	for _, name := range m.damaged {
+		fmt.Fprintf(&b, "damaged %s\n", name)
 	}
 	fmt.Fprintf(&b, "sum %08x\n", crc32.Checksum([]byte(b.String()), castagnoli))
 	return []byte(b.String())
@@ -92,6 +101,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	lines := strings.Split(text[:at], "\n")[1:]
 	for _, line := range lines {
 		var f importedFile
+		var name string
 		switch key, _, _ := strings.Cut(line, " "); key {
 		case "epoch":
 			fmt.Sscanf(line, "epoch %d", &m.epoch)
@@ -106,6 +116,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 		case "imported":
 			fmt.Sscanf(line, "imported %s %d", &f.name, &f.size)
 			m.imported = append(m.imported, f)
+		case "damaged":
+			fmt.Sscanf(line, "damaged %s", &name)
+			m.damaged = append(m.damaged, name)
 		}
 	}
 	if m.shards < 0 || m.shards > maxShards {

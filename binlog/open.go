@@ -135,27 +135,43 @@ type segmentFile struct {
 // segments from the future.
 func (st *Store) readHeaders(names []segmentName) (files []segmentFile, err error) {
 	for _, n := range names {
-		b, err := readFile(st.fs, filepath.Join(st.cfg.Dir, n.String()), segmentHeader)
+		f, err := st.readHeader(n)
 		if errors.Is(err, fs.ErrNotExist) {
 			// Dump goes without the lock: a server may clean here.
-			files = append(files, segmentFile{segmentName: n, crash: true})
-			continue
+			f, err = segmentFile{segmentName: n, crash: true}, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		f := segmentFile{segmentName: n, crash: tornHeader(b)}
-		var future versionError
-		h, err := decodeHeader(b, n)
-		switch {
-		case errors.As(err, &future):
-			return nil, err
-		case err == nil:
-			f.id = h.id
-		}
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// readHeader finds out where one segment belongs.
+func (st *Store) readHeader(n segmentName) (segmentFile, error) {
+	s := segmentFile{segmentName: n}
+	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, n.String()))
+	if err != nil {
+		return s, err
+	}
+	defer f.Close()
+	failures := 1
+	file, err := newHoled(f, &failures)
+	if err != nil {
+		return s, err
+	}
+	b := file.header()
+	s.crash = tornHeader(b) && len(file.holes) == 0
+	h, err := decodeHeader(b, n)
+	var future versionError
+	if errors.As(err, &future) {
+		return s, err
+	}
+	if err == nil {
+		s.id = h.id
+	}
+	return s, nil
 }
 
 // own finds out whether the manifest counts, and which id the directory has. It
@@ -259,6 +275,9 @@ func (st *Store) sortStreams(files []segmentFile) {
 			st.streams[i].names = append(st.streams[i].names, n)
 		case n.epoch == st.epoch && int(n.shard) < len(st.streams):
 			st.streams[n.shard].names = append(st.streams[n.shard].names, n)
+		case st.wasDamaged(n):
+			st.asideLater(n.String())
+			st.leftovers = append(st.leftovers, n.String())
 		case f.id != 0 || f.crash:
 			st.leftovers = append(st.leftovers, n.String())
 		default:

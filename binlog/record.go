@@ -63,7 +63,7 @@ const (
 	kindPut    kind = 1 // a job, all of it: a put, or a copy made by cleaning
 	kindChange kind = 2 // what of a job may change, as it is now
 	kindDelete kind = 3 // the job is no more
-	kindDrop   kind = 4 // segments up to this one hold nothing that is needed
+	kindDrop   kind = 4 // segments before this one hold nothing that is needed
 	kindRoll   kind = 5 // the stream goes on in that segment
 )
 

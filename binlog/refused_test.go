@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -170,10 +171,10 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// unreadable has reads of a file fail.
-func unreadable(f *faultfs.FS, name string) {
+// unreadable has reads of files fail.
+func unreadable(f *faultfs.FS, names ...string) {
 	f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
-		if op == faultfs.OpReadAt && filepath.Base(file) == name {
+		if op == faultfs.OpReadAt && slices.Contains(names, filepath.Base(file)) {
 			return syscall.EIO
 		}
 		return nil

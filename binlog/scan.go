@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
-	"io"
 )
 
 // scanner goes through the blocks of one segment. Where something is not a
-// block it looks for the next one.
+// block, or cannot be read, it looks for the next one.
 type scanner struct {
-	file File
+	file *holed
 	seed uint32 // of the segment
 	size int64
 	pos  int64 // of what comes next
-	err  error // of reading: what is behind pos is out of reach
 
 	window []byte // of the file, from windowAt on
 	at     int64
@@ -31,12 +29,8 @@ const sector = 512
 
 var magicBytes = binary.LittleEndian.AppendUint32(nil, blockMagic)
 
-func newScanner(f File, seed uint32, damaged func(from, to int64)) (*scanner, error) {
-	size, err := f.Size()
-	if err != nil {
-		return nil, err
-	}
-	return &scanner{file: f, seed: seed, size: size, pos: segmentHeader, damaged: damaged, effort: 4*size + 1<<20}, nil
+func newScanner(f *holed, seed uint32, damaged func(from, to int64)) *scanner {
+	return &scanner{file: f, seed: seed, size: f.size, pos: segmentHeader, damaged: damaged, effort: 4*f.size + 1<<20}
 }
 
 // next returns the next block: its header, where it is, and what follows the
@@ -102,11 +96,8 @@ func (s *scanner) peek(at int64, n int) []byte {
 		if int64(cap(s.window)) < size {
 			s.window = make([]byte, size)
 		}
-		got, err := s.file.ReadAt(s.window[:size], at)
+		got, _ := s.file.ReadAt(s.window[:size], at) // less only where the file ends by now
 		s.window, s.at = s.window[:got], at
-		if err != nil && err != io.EOF {
-			s.err = err
-		}
 	}
 	b := s.window[at-s.at:]
 	return b[:min(n, len(b))]
@@ -114,7 +105,7 @@ func (s *scanner) peek(at int64, n int) []byte {
 
 // tail tells what is behind the last block: nothing, or zeros that were set
 // aside, or a block that was being written when the power failed; or, which it
-// reports as false, something else.
+// reports as false, something else, or what cannot be read.
 func (s *scanner) tail() (torn bool) {
 	end := s.pos // of what is not zero
 	hole := false
@@ -122,7 +113,7 @@ func (s *scanner) tail() (torn bool) {
 	for at := s.pos; at < s.size; {
 		b := s.peek(at, sector-int(at%sector))
 		if len(b) == 0 {
-			return false // out of reach
+			return false // the file has become shorter
 		}
 		if something := bytes.TrimRight(b, "\x00"); len(something) > 0 {
 			hole = hole || zeros > 0
@@ -132,6 +123,9 @@ func (s *scanner) tail() (torn bool) {
 			zeros++
 		}
 		at += int64(len(b))
+	}
+	if !s.file.intact(s.pos, s.size) {
+		return false
 	}
 	switch k, ok := decodeBlock(s.peekHeader(s.pos), s.seed); {
 	case hole, end-s.pos < blockHeader, s.peek(s.pos, 1)[0] == 0: // a block begins with something else

@@ -83,6 +83,7 @@ type Store struct {
 	mu      sync.Mutex // Replay may run for several streams at once
 	damages []Damage
 	damaged map[string]bool // files that they are in; under mu
+	aside   map[string]bool // segments that are to be put aside; under mu
 }
 
 // Open takes hold of a directory, which is made if there is none.
@@ -122,19 +123,14 @@ func (st *Store) wrap(err error) error {
 func (st *Store) report(d Damage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.markDamaged(d.File)
+	if st.damaged == nil {
+		st.damaged = make(map[string]bool)
+	}
+	st.damaged[d.File] = true
 	if len(st.damages) < maxDamages {
 		st.damages = append(st.damages, d)
 		st.log.Warn("binlog: damage", "file", filepath.Join(st.cfg.Dir, d.File), "offset", d.Offset, "what", d.What)
 	}
-}
-
-// markDamaged has a file put aside when it is needed no more. The caller holds mu.
-func (st *Store) markDamaged(name string) {
-	if st.damaged == nil {
-		st.damaged = make(map[string]bool)
-	}
-	st.damaged[name] = true
 }
 
 // maxDamages is how many damages are reported; more is a heap of rubbish.
@@ -197,12 +193,12 @@ func (st *Store) highestID() uint64 {
 type Stats struct {
 	Oldest, Current   uint64 // segments
 	Written, Migrated uint64 // records; by cleaning
-	MaxSize           int64  // of a segment, in bytes
+	MaxSize           int64  // about how many bytes a segment has, on this file system
 }
 
 // Stats may be called from any goroutine.
 func (st *Store) Stats() Stats {
-	s := Stats{Oldest: math.MaxUint64, MaxSize: st.cfg.SegmentSize}
+	s := Stats{Oldest: math.MaxUint64, MaxSize: st.segment}
 	for _, l := range st.logs {
 		s.Oldest = min(s.Oldest, l.oldest.Load())
 		s.Current = max(s.Current, l.current.Load())

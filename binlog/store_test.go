@@ -370,6 +370,21 @@ func TestStartOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestMaxSize: stats tell how large segments really become.
+func TestMaxSize(t *testing.T) {
+	f := faultfs.New()
+	cfg := config(f, 2)
+	cfg.SegmentSize = 1 << 20
+	for capacity, want := range map[int64]int64{1 << 30: 1 << 20, 8 << 20: 256 << 10} {
+		f.SetCapacity(capacity)
+		s := serve(t, cfg)
+		if size := s.store.Stats().MaxSize; size != want {
+			t.Errorf("of %d bytes a segment has %d, want %d", capacity, size, want)
+		}
+		s.close()
+	}
+}
+
 // TestUnlimited: a file system that does not tell its size has enough.
 func TestUnlimited(t *testing.T) {
 	for what, f := range map[string]func(string) (int64, error){"size": binlog.OS.Size, "free": binlog.OS.Free} {

@@ -3,6 +3,7 @@ package binlog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 )
@@ -46,16 +47,17 @@ type stream struct {
 	size     int64         // of its file
 	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
+	unread   []segmentName // those of which nothing can be read
 }
 
 // replay reads the stream back. One stream may be read beside others.
 func (t *stream) replay(st *Store, sink Sink) error {
-	r := &replayer{stream: t, store: st, sink: sink}
+	r := &replayer{stream: t, store: st, sink: sink, failures: mostFailures}
 	defer r.unpacker.close()
 	if len(t.names) == 0 {
 		r.report(segmentName{t.epoch, t.shard, t.begun}, 0, "this file and all others of its shard are missing: %s", recordsLost)
 	}
-	names := t.names
+	names := t.names // skipFile makes new ones
 	for _, name := range names {
 		if err := r.segment(name); err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
@@ -73,14 +75,23 @@ type replayer struct {
 	unpacker unpacker
 	records  records
 	record   record
-	next     uint64  // the sequence number that comes next; 0 if not known
-	hidden   uint64  // how many blocks there may be in what could not be read since
-	rolled   uint64  // the segment in which the stream goes on, as last said
-	headless bool    // the header of the tail is damaged
-	dump     *dumper // nil but in Dump
+	next     uint64   // the sequence number that comes next; 0 if not known
+	hidden   uint64   // how many blocks there may be in what could not be read since
+	unseen   uint64   // how many jobs may have been put there
+	rolled   uint64   // the segment in which the stream goes on, as last said
+	passed   uint64   // the last segment that is there, read or not
+	headless bool     // the header of the tail is damaged
+	dump     *dumper  // nil but in Dump
+	failures int      // how many reads may still fail, see holed
+	missed   []uint64 // segments that were not there when one behind them was read, see miss
 }
 
+// report reports a damage. If it is in a file of the stream, that is not removed
+// when it is needed no more: there may be jobs in it that nobody knows of.
 func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
+	if slices.Contains(r.names, name) {
+		r.store.asideLater(name.String())
+	}
 	r.store.report(Damage{name.String(), off, fmt.Sprintf(format, args...)})
 }
 
@@ -94,53 +105,72 @@ func blocksAre(n uint64) string {
 	return fmt.Sprintf("%d blocks are", n)
 }
 
+// segment reads one back.
 func (r *replayer) segment(name segmentName) error {
 	f, err := r.store.fs.Open(filepath.Join(r.store.cfg.Dir, name.String()))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	sc, err := newScanner(f, segmentSeed(r.store.id, name), func(from, to int64) {
-		r.report(name, from, "%d bytes are damaged: %s", to-from, recordsLost)
-	})
+	file, err := newHoled(f, &r.failures)
 	if err != nil {
 		return err
 	}
-	h, err := decodeHeader(sc.peek(0, segmentHeader), name)
-	headless := false
+	sc := newScanner(file, segmentSeed(r.store.id, name), func(from, to int64) {
+		r.report(name, from, "%d bytes are damaged: %s", to-from, recordsLost)
+		if !file.intact(from, to) {
+			r.hide(to - from)
+		}
+	})
+	if counts, err := r.header(name, sc); !counts {
+		return err
+	}
+	bytes := r.blocks(name, sc)
+	r.rest(name, sc)
+	r.segments = append(r.segments, Segment{Index: name.index, Bytes: bytes})
+	return nil
+}
+
+// header reads what a segment begins with. It reports false if the file is no
+// part of what is read back.
+func (r *replayer) header(name segmentName, sc *scanner) (counts bool, err error) {
+	h, err := decodeHeader(sc.file.header(), name)
 	var future versionError
 	switch {
 	case errors.As(err, &future):
-		return err
-	case sc.err != nil:
-		r.report(name, 0, "the file cannot be read: %v", sc.err)
-		r.hide(sc.size)
-		r.leave(name)
-		return nil
-	case err != nil && !errors.Is(err, errHeader):
+		return false, err
+	case err == nil:
+		r.begin(&h)
+		r.dump.segment(&h)
+	case sc.file.lost():
+		r.skipUnread(name, sc.file)
+		return false, nil
+	case !errors.Is(err, errHeader):
+		r.skipFile(name)
 		r.report(name, 0, "%v: the file is ignored", err)
-		r.leave(name)
-		return nil
-	case err != nil && r.isLast(name) && !r.told(name) && unbegun(f, sc, r.next):
+		return false, nil
+	case r.isLast(name) && !r.told(name) && unbegun(sc, r.next):
 		// The server went down before anything in it counted.
 		r.stream.unbegun = append(r.stream.unbegun, name)
 		r.dump.unbegun(name)
-		return nil
-	case err != nil:
-		r.report(name, 0, "%v: what follows it is read all the same", err)
-		headless = true
+		return false, nil
 	default:
-		r.begin(&h)
-		r.dump.segment(&h)
+		r.report(name, 0, "%v: what follows it is read all the same", err)
 	}
-	r.tail, r.end, r.size, r.headless = name, segmentHeader, sc.size, headless
+	r.pass(name)
+	r.tail, r.end, r.size, r.headless = name, segmentHeader, sc.size, err != nil
 	// Where the header is damaged the version is 0, and any record is read.
 	r.records.old = h.version == 1
-	seg := Segment{Index: name.index}
+	return true, nil
+}
+
+// blocks reads the blocks of a segment, and returns how many bytes they have,
+// before compression.
+func (r *replayer) blocks(name segmentName, sc *scanner) (bytes int64) {
 	for {
 		k, at, stored, ok := sc.next()
 		if !ok {
-			break
+			return bytes
 		}
 		if r.next == 0 {
 			r.next = k.seq
@@ -149,45 +179,53 @@ func (r *replayer) segment(name segmentName) error {
 			r.report(name, at, "a block of %d bytes has been read before, or is out of place: it is ignored", sc.pos-at)
 			continue
 		}
-		if k.seq > r.next && at == r.end {
+		if k.seq > r.next && at == r.end && r.hidden == 0 {
 			r.report(name, at, "%s missing in front of this one: %s", blocksAre(k.seq-r.next), recordsLost)
 		}
-		r.next = k.seq + 1
-		r.end = sc.pos
-		plain, err := r.unpacker.unpack(&k, stored)
-		if err == nil {
-			r.dump.block(name, at, &k, plain, r.records.old)
-			err = r.apply(plain, name.index)
-		}
-		if err != nil {
-			r.report(name, at, "a block of %d bytes is damaged (%v): %s", sc.pos-at, err, recordsLost)
-		}
-		seg.Bytes += int64(len(plain)) + blockOverhead
+		r.next, r.end = k.seq+1, sc.pos
+		r.hidden = 0 // its number tells how many they were
+		bytes += r.block(name, at, &k, stored)
 	}
-	if sc.err != nil {
-		r.report(name, sc.pos, "the rest of the file cannot be read: %v", sc.err)
+}
+
+// block hands on what is in a block, and returns how many bytes it has, before
+// compression.
+func (r *replayer) block(name segmentName, at int64, k *block, stored []byte) (bytes int64) {
+	plain, err := r.unpacker.unpack(k, stored)
+	if err == nil {
+		r.dump.block(name, at, k, plain, r.records.old)
+		err = r.apply(plain, name.index)
+	}
+	if err != nil {
+		r.report(name, at, "a block of %d bytes is damaged (%v): %s", int64(len(stored))+blockHeader, err, recordsLost)
+	}
+	return int64(len(plain)) + blockOverhead
+}
+
+// rest looks at what is behind the last block of a segment, and tells what could
+// not be read of all of it.
+func (r *replayer) rest(name segmentName, sc *scanner) {
+	r.torn = sc.tail()
+	for _, h := range sc.file.holes {
+		r.report(name, h.from, "%d bytes cannot be read: %v", h.to-h.from, sc.file.err)
+	}
+	if !sc.file.intact(sc.pos, sc.size) {
 		r.hide(sc.size - sc.pos)
 	}
-	r.torn = sc.tail()
 	r.dump.tail(name, sc, r.torn)
-	r.segments = append(r.segments, seg)
-	return nil
 }
 
 // unbegun tells whether the header of a segment never came to the disk, all of
-// it, nor any block that could come next. It ends with the highest byte of a
-// time of this age, which is not zero.
-func unbegun(f File, sc *scanner, next uint64) bool {
-	b := sc.peek(0, segmentHeader)
+// it, nor any block that could come next; so far as all of the file can be read.
+// The header ends with the highest byte of a time of this age, which is not zero.
+func unbegun(sc *scanner, next uint64) bool {
+	b := sc.file.header()
 	if len(b) == segmentHeader && b[segmentHeader-1] != 0 {
 		return false
 	}
-	ahead, err := newScanner(f, sc.seed, func(from, to int64) {})
-	if err != nil {
-		return false
-	}
+	ahead := newScanner(sc.file, sc.seed, func(from, to int64) {})
 	k, _, _, ok := ahead.next()
-	return !ok && ahead.err == nil || ok && k.seq < next
+	return len(sc.file.holes) == 0 && (!ok || k.seq < next)
 }
 
 // told tells whether it is known of a segment that its header came to the disk.
@@ -202,11 +240,48 @@ func (r *replayer) told(name segmentName) bool {
 
 // hide notes that so many bytes could not be read. The next server may be able
 // to: what this one writes behind them must not have the numbers of their
-// blocks, or it would be taken for what was there before.
-func (r *replayer) hide(bytes int64) { r.hidden += uint64(bytes)/blockOverhead + 1 }
+// blocks, or it would be taken for what was there before. Nor may new jobs have the
+// ids of those in them, or one of two would be lost. How many there are is not
+// known, but a put takes more than a byte, however it is compressed.
+func (r *replayer) hide(bytes int64) {
+	r.hidden += uint64(bytes)/blockOverhead + 1
+	r.unseen += uint64(bytes)
+}
 
-// leave takes a file off the stream: it stays where it is.
-func (r *replayer) leave(name segmentName) {
+// skipUnread goes on behind a segment of which nothing can be read. It stays a
+// part of the stream: the next start may be able to read it. Until it is needed no
+// more nothing that was written behind it goes, so it is then as if it had been
+// read all the time.
+func (r *replayer) skipUnread(name segmentName, f *holed) {
+	r.report(name, 0, "the file cannot be read (%v): the next start tries again", f.err)
+	if r.tail.index != 0 && r.passed == r.tail.index && !r.torn && r.rolled != name.index {
+		r.badEnd()
+	}
+	r.pass(name)
+	r.unread = append(r.unread, name)
+	r.hide(f.size)
+}
+
+// pass goes on to a segment. The one before it may have announced another, which
+// is not there then.
+func (r *replayer) pass(name segmentName) {
+	if r.rolled > r.passed && r.rolled < name.index {
+		r.miss(r.rolled)
+	}
+	r.passed = name.index
+}
+
+// miss notes that a segment is not there. That is no damage if it was dropped,
+// which may be told further on.
+func (r *replayer) miss(index uint64) {
+	if !slices.Contains(r.missed, index) {
+		r.missed = append(r.missed, index)
+	}
+}
+
+// skipFile takes a file off the stream that is none of its segments: it stays
+// where it is.
+func (r *replayer) skipFile(name segmentName) {
 	r.names = slices.DeleteFunc(slices.Clone(r.names), func(n segmentName) bool { return n == name })
 }
 
@@ -215,19 +290,20 @@ func (r *replayer) isLast(name segmentName) bool { return name == r.names[len(r.
 // begin compares the header of a segment with what came before it.
 func (r *replayer) begin(h *header) {
 	switch {
-	case r.tail.index == 0:
-	case h.previous != r.tail.index && h.previous > r.tail.index:
-		r.missing(h.previous)
+	case r.passed == 0:
+	case h.previous > r.passed:
+		r.miss(h.previous)
+	case r.passed != r.tail.index: // how that ends was looked at when one was skipped
 	case r.headless && r.end == segmentHeader: // it is told that all of it is lost
 	case !r.torn && r.rolled != h.index:
 		r.badEnd()
-	case r.next != 0 && h.first > r.next:
+	case r.hidden == 0 && r.next != 0 && h.first > r.next:
 		r.cutOff(h.first)
 	}
 	if h.first > r.next {
 		r.next = h.first
 	}
-	r.hidden = 0 // it knows how many they were
+	r.hidden, r.unseen = 0, 0 // it knows how many they were
 	r.lastID = max(r.lastID, h.lastID)
 	r.oldest = max(r.oldest, h.oldest)
 }
@@ -263,11 +339,22 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 // finish looks at how the stream begins and ends.
 func (r *replayer) finish() {
 	r.last = max(r.next, r.synced, 1) - 1 + r.hidden
+	r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
 	if len(r.names) == 0 {
 		return
 	}
+	for _, index := range r.missed {
+		if index >= r.oldest { // it was not dropped since
+			r.missing(index)
+		}
+	}
 	if first := r.names[0]; r.oldest != 0 && first.index > r.oldest {
 		r.missing(r.oldest)
+	}
+	for _, n := range r.names {
+		if n.index < r.oldest && r.store.wasDamaged(n) {
+			r.store.asideLater(n.String()) // it was dropped before all of it was read
+		}
 	}
 	there := func(index uint64) bool {
 		return slices.ContainsFunc(r.names, func(n segmentName) bool { return n.index == index })
@@ -287,7 +374,7 @@ func (r *replayer) finish() {
 	case r.torn && r.next != 0 && r.next < r.synced:
 		r.cutOff(r.synced)
 	}
-	if !r.torn && r.tail.index != 0 {
+	if !r.torn && r.tail.index != 0 && r.passed == r.tail.index {
 		r.badEnd()
 	}
 }

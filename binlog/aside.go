@@ -1,0 +1,74 @@
+package binlog
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+)
+
+// What becomes of segments with damage: jobs may be in them that nobody knows of,
+// so they are not removed when they are needed no more, but put aside. The
+// manifest says which they are, as long as they are needed. So it is done also if
+// a server is killed between the moment from which on they do not count, which is
+// a drop or a new epoch, and the end of it, and the next finds nothing wrong with
+// them.
+
+// damagedDir is the folder for segments with damage that are needed no more.
+const damagedDir = "damaged"
+
+// asideLater notes that a segment is to be put aside when it is needed no more.
+// Any goroutine may call it.
+func (st *Store) asideLater(name string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.aside == nil {
+		st.aside = make(map[string]bool)
+	}
+	st.aside[name] = true
+}
+
+// wasDamaged tells whether a segment was found to be damaged at an earlier start.
+func (st *Store) wasDamaged(n segmentName) bool {
+	return st.manifest != nil && slices.Contains(st.manifest.damaged, n.String())
+}
+
+// forAside returns the names of the segments that are to be put aside.
+func (st *Store) forAside() []string {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	return slices.Sorted(maps.Keys(st.aside))
+}
+
+// retire removes a file that is needed no more, or puts it aside.
+func (st *Store) retire(name string) error {
+	if !slices.Contains(st.forAside(), name) {
+		return st.remove(name)
+	}
+	if err := st.setAside(name); err != nil {
+		return err
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	delete(st.aside, name)
+	return nil
+}
+
+// setAside moves a segment with damage out of the way.
+func (st *Store) setAside(name string) error {
+	dir := filepath.Join(st.cfg.Dir, damagedDir)
+	if err := st.makeDir(dir); err != nil {
+		return err
+	}
+	err := st.fs.Rename(filepath.Join(st.cfg.Dir, name), filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // somebody has removed it
+	}
+	if err != nil {
+		return err
+	}
+	st.log.Warn("binlog: a segment with damage is needed no more and was put aside; for jobs that could not be read, copy it into an empty directory and start another sheafd there: that serves all jobs it finds in it, also those that were deleted later",
+		"dir", dir, "file", name)
+	return st.fs.SyncDir(dir)
+}

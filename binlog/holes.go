@@ -1,0 +1,152 @@
+package binlog
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+)
+
+// holed is a file, parts of which the disk may not be able to read: they read as
+// zeros, and are known as holes. A read that fails is done again page by page, so
+// that a bad sector costs one page, and an error that passes nothing.
+//
+// A disk takes seconds for each read that fails, so there are bounds. When
+// several pages in a row cannot be read, more and more behind them are not tried:
+// a large bad spot costs few reads that fail, though at most as much again that
+// could be read. And when failures comes to zero, a file is given up where it
+// fails next.
+type holed struct {
+	file     File
+	size     int64
+	holes    []hole // in order, with something between them
+	err      error  // why the last of them could not be read
+	failures *int   // how many reads may fail, in all files that share it
+	row      int    // how many have failed, one behind the other
+}
+
+// hole is a part of a file, in bytes from its beginning.
+type hole struct{ from, to int64 }
+
+// page is how much of a file a system reads at least.
+const page = 4096
+
+// mostFailures is how many reads may fail in the segments of a stream.
+const mostFailures = 128
+
+// inARow is how many pages are tried, one after the other, before some are not.
+const inARow = 8
+
+func newHoled(f File, failures *int) (*holed, error) {
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	return &holed{file: f, size: size, failures: failures}, nil
+}
+
+// ReadAt returns less than was asked for, and then io.EOF, at the end of the
+// file only.
+func (f *holed) ReadAt(p []byte, off int64) (n int, err error) {
+	if f.intact(off, off+int64(len(p))) {
+		n, err = f.file.ReadAt(p, off)
+		if err == nil || err == io.EOF {
+			return n, err
+		}
+	}
+	for n < len(p) {
+		got, err := f.piece(p[n:], off+int64(n))
+		n += got
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// piece reads up to the end of a page, or a hole. The error is io.EOF or nil.
+func (f *holed) piece(p []byte, off int64) (int, error) {
+	if off >= f.size {
+		return 0, io.EOF
+	}
+	if end := f.behind(off); end > off {
+		p = p[:min(int64(len(p)), end-off)]
+		clear(p)
+		return len(p), nil
+	}
+	p = p[:min(int64(len(p)), page-off%page)]
+	n, err := f.file.ReadAt(p, off)
+	if err != nil && err != io.EOF {
+		f.fail(off, err)
+		return 0, nil // the next piece is the hole
+	}
+	f.row = 0
+	return n, err
+}
+
+// fail makes a hole of the page that could not be read, and maybe of some behind
+// it.
+func (f *holed) fail(off int64, err error) {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		err = of.Err // whoever reports it says which file
+	}
+	f.err = err
+	from := off - off%page
+	to := from + page<<max(0, min(f.row-inARow, 40))
+	f.row++
+	if *f.failures--; *f.failures <= 0 {
+		to = f.size
+	}
+	f.dig(hole{from, min(to, f.size)})
+}
+
+// dig adds a hole.
+func (f *holed) dig(h hole) {
+	f.holes = append(f.holes, h)
+	slices.SortFunc(f.holes, func(a, b hole) int { return int(a.from - b.from) })
+	all := f.holes[:1]
+	for _, h := range f.holes[1:] {
+		if last := &all[len(all)-1]; h.from <= last.to {
+			last.to = max(last.to, h.to)
+		} else {
+			all = append(all, h)
+		}
+	}
+	f.holes = all
+}
+
+// intact tells whether no hole is known between two offsets.
+func (f *holed) intact(from, to int64) bool {
+	return !slices.ContainsFunc(f.holes, func(h hole) bool { return h.from < to && from < h.to })
+}
+
+// behind returns where the hole ends that is at an offset; the offset if there
+// is none.
+func (f *holed) behind(off int64) int64 {
+	for _, h := range f.holes {
+		if h.from <= off && off < h.to {
+			return h.to
+		}
+	}
+	return off
+}
+
+// header returns what a segment begins with, less if it is shorter. It is read
+// by itself: nothing that is behind it is in its way.
+func (f *holed) header() []byte {
+	b := make([]byte, segmentHeader)
+	n, _ := f.ReadAt(b, 0)
+	return b[:n]
+}
+
+// lost tells whether nothing of the file can be read.
+func (f *holed) lost() bool {
+	b := make([]byte, 1)
+	for at := int64(0); at < f.size; at = f.behind(at) {
+		if _, _ = f.ReadAt(b, at); f.intact(at, at+1) {
+			return false
+		}
+	}
+	return f.size > 0
+}
