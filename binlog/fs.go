@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"errors"
 	"io/fs"
 	"math"
 	"os"
@@ -133,9 +134,19 @@ func (osFS) Writable(name string) error {
 
 type osFile struct{ *os.File }
 
+// osOpen opens regular files only. To open a pipe would take until somebody
+// writes to it.
 func osOpen(name string, flag int) (File, error) {
-	f, err := os.OpenFile(filepath.Clean(name), flag, 0o600)
+	f, err := os.OpenFile(filepath.Clean(name), flag|unix.O_NONBLOCK, 0o600)
 	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is no regular file: move it elsewhere")}
+	}
+	if err != nil {
+		f.Close()
 		return nil, err
 	}
 	return osFile{f}, nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -393,6 +394,31 @@ func TestBinlogNamesAreTaken(t *testing.T) {
 			c.says("put 0 0 60 30000\n"+body+"\n", fmt.Sprintf("INSERTED %d\n", id))
 		}
 		s.stop()
+	}
+}
+
+// A pipe or a directory where a file of the binlog should be ends the start at
+// once, with a line that says what to do, and stays.
+func TestBinlogFileIsAPipe(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func(name string) error{
+		"a pipe":      func(name string) error { return syscall.Mkfifo(name, 0o600) },
+		"a directory": func(name string) error { return os.Mkdir(name, 0o700) },
+	} {
+		dir := t.TempDir()
+		manifest := filepath.Join(dir, "manifest")
+		if err := make(manifest); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"-l", "127.0.0.1", "-p", "0", "-b", dir}, {"binlog", "dump", dir}} {
+			r := finish(t, exec.Command(binary(t), args...))
+			if r.code != 1 || !strings.Contains(r.stderr, manifest+": it is no regular file: move it elsewhere\n") || strings.Count(r.stderr, "\n") != 1 {
+				t.Errorf("%s, %s: exit status %d, %q", name, args, r.code, r.stderr)
+			}
+		}
+		if st, err := os.Lstat(manifest); err != nil || st.Mode().IsRegular() {
+			t.Errorf("%s is %v now, %v", name, st, err)
+		}
 	}
 }
 
