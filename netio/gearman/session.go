@@ -58,14 +58,14 @@ type session struct {
 type large struct {
 	typ    uint32
 	size   int    // of the arguments
-	data   []byte // room for them, or what was granted so far, and for a CRLF
+	data   []byte // room for them, or what was granted so far, and for a CRLF; counted in the memory budget
 	filled int
-	held   int // bytes of data that are counted in the memory budget
 }
 
 const (
-	// maxHead is how many bytes the arguments in front of a workload may take.
-	maxHead = 32 << 10
+	// maxHead is how many bytes the arguments in front of a payload may take, or all
+	// of a packet without one. It is the reference's.
+	maxHead = 8192
 	// maxFunction and maxUnique are the longest names, in bytes.
 	maxFunction = 512
 	maxUnique   = 64
@@ -83,6 +83,7 @@ var (
 	faultArguments = fault{"INVALID_PACKET", "Arguments are missing"}
 	faultFunction  = fault{"INVALID_FUNCTION_NAME", "Function names have 1 to 512 bytes"}
 	faultTooLarge  = fault{"ARGUMENT_TOO_LARGE", "Packet too large; see the server's option -z"}
+	faultHead      = fault{"ARGUMENT_TOO_LARGE", "Arguments have at most 8192 bytes, a workload or result apart"}
 	faultTime      = fault{"INVALID_ARGUMENT", "Time is invalid, or never comes"}
 	faultMemory    = fault{"MEMORY_ALLOCATION_FAILURE", "Out of memory, or the disk is full"}
 	faultDraining  = fault{"QUEUE_ERROR", "Server takes no new jobs"}
@@ -112,7 +113,7 @@ func (s *session) Abort() { s.client.Abort() }
 // Close is netio.Session's.
 func (s *session) Close() {
 	if s.large != nil {
-		s.client.FreeMemory(s.large.held)
+		s.client.FreeMemory(len(s.large.data))
 	}
 	s.client.Close()
 	if s.release() {
@@ -173,7 +174,7 @@ func (s *session) step() bool {
 			return false
 		}
 		s.fail(h)
-		s.refuse(faultTooLarge)
+		s.refuse(tooLarge(h.typ))
 		if whole > maxSkip {
 			s.err = errTooLarge
 			return false
@@ -191,9 +192,41 @@ func (s *session) step() bool {
 		s.end(faultMagic, io.EOF)
 		return false
 	}
+	return s.beginLarge(h)
+}
+
+// tooLarge returns the fault of a packet of that type that does not fit.
+func tooLarge(typ uint32) fault {
+	if f, ok := formOf(typ); ok && f.payload {
+		return faultTooLarge
+	}
+	return faultHead
+}
+
+// beginLarge begins to read the packet in front, of which h is the header, into a
+// slice of its own. There is none for a result before it is known that its sender
+// has the job: that takes memory which no cap refuses.
+func (s *session) beginLarge(h header) bool {
+	if s.isResult(h.typ) {
+		if !s.handleIsThere() {
+			return false
+		}
+		if !s.hasJob() {
+			s.noSuchJob(h.typ)
+			s.skip, s.then = headerSize+int(h.size), nil
+			return true
+		}
+	}
 	s.rest = s.rest[headerSize:]
 	s.large = &large{typ: h.typ, size: int(h.size)}
 	return s.readLarge()
+}
+
+// hasJob tells whether the client has the job that the result in front is of.
+func (s *session) hasJob() bool {
+	id, ok := s.protocol.handles.parse(word(s.rest[headerSize:]))
+	s.flush() // it may be about to get it
+	return ok && s.client.Holds(id)
 }
 
 // fits tells whether a packet of that size may be one. (Whether its workload is
@@ -258,22 +291,30 @@ func (s *session) readLarge() bool {
 			break
 		}
 		grown := min(max(2*len(l.data), firstGrant), l.size+len(crlf))
-		if !s.isResult(l.typ) { // which is for a job to go, and so for room
-			if !s.client.HoldMemory(grown - len(l.data)) {
-				s.client.FreeMemory(l.held)
-				s.large = nil
-				s.refuse(faultMemory)
-				s.skip, s.then = l.size-l.filled, nil
-				return true
-			}
-			l.held = grown
+		if !s.holdMemory(l.typ, grown-len(l.data)) {
+			s.client.FreeMemory(len(l.data))
+			s.large = nil
+			s.refuse(faultMemory)
+			s.skip, s.then = l.size-l.filled, nil
+			return true
 		}
 		l.data = append(make([]byte, 0, grown), l.data...)[:grown]
 	}
 	s.large = nil
-	s.client.FreeMemory(l.held)
+	s.client.FreeMemory(len(l.data))
 	s.packet(l.typ, request, l.data[:l.size], l.data)
 	return true
+}
+
+// holdMemory counts n bytes more of a packet of that type that is being read. It
+// reports false if there is no room for them. There is for a result, after which a
+// job goes: what is over the cap then, new jobs have to make up for.
+func (s *session) holdMemory(typ uint32, n int) bool {
+	if s.isResult(typ) {
+		s.client.HoldMemoryAnyway(n)
+		return true
+	}
+	return s.client.HoldMemory(n)
 }
 
 const crlf = "\r\n"
@@ -283,15 +324,17 @@ const _ = uint(netio.CopyMax - shard.Inline)
 
 // body returns what a job or an event keeps of a payload, with the CRLF that the
 // bodies of jobs end with if it is a job's. own is the slice of which the payload
-// is the end, but for room for a CRLF, if it need not be copied.
+// is the end, but for room for a CRLF, if it need not be copied. It is copied all
+// the same where what stands in front of it would stay with it, and is not little:
+// the memory budget knows of the payload alone.
 func body(payload, own []byte, job bool) []byte {
 	end := 0
 	if job {
 		end = len(crlf)
 	}
-	if own != nil {
+	if head := len(own) - len(payload) - len(crlf); own != nil && head <= len(payload)/64 {
 		copy(own[len(own)-len(crlf):], crlf)
-		return own[len(own)-len(crlf)-len(payload) : len(own)-len(crlf)+end]
+		return own[head : head+len(payload)+end]
 	}
 	b := make([]byte, len(payload)+end)
 	copy(b[copy(b, payload):], crlf)
@@ -308,6 +351,8 @@ func (s *session) packet(typ uint32, d direction, data, own []byte) {
 		s.refuse(faultCommand)
 	case !split(data, f.args, &s.args) && !s.withoutAggregator(typ, data) && !s.withoutData(typ, data):
 		s.refuse(faultArguments)
+	case f.payload && len(data)-len(s.args[f.args-1]) > maxHead:
+		s.refuse(faultHead)
 	case f.payload && len(s.args[f.args-1]) > s.protocol.cfg.MaxJobSize:
 		if s.isResult(typ) {
 			s.failJob()
