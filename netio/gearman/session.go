@@ -3,7 +3,6 @@ package gearman
 import (
 	"bytes"
 	"errors"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -95,6 +94,7 @@ const tagFault = types
 
 var (
 	errTooLarge = errors.New("packet or line too large")
+	errMagic    = errors.New("no packet, or a large one of the wrong direction")
 	errHTTP     = errors.New("the peer speaks HTTP")
 )
 
@@ -167,7 +167,7 @@ func (s *session) step() bool {
 	h, d := parseHeader(s.rest)
 	switch whole := headerSize + int(h.size); {
 	case d == neither:
-		s.end(faultMagic, io.EOF)
+		s.end(faultMagic, errMagic)
 		return false
 	case !s.fits(h):
 		if s.isResult(h.typ) && !s.handleIsThere() {
@@ -189,7 +189,7 @@ func (s *session) step() bool {
 	case whole <= netio.ReadSize:
 		return false
 	case d == response:
-		s.end(faultMagic, io.EOF)
+		s.end(faultMagic, errMagic)
 		return false
 	}
 	return s.beginLarge(h)
