@@ -111,7 +111,7 @@ func (o *options) flagSet() *pflag.FlagSet {
 	fs.Var(number{&o.shards, 1, router.MaxShards}, "shards", "spread tubes over `N` shards, 1 to 1024")
 	fs.Var(number{&o.maxConnections, 0, math.MaxInt}, "max-connections", "serve at most `N` connections at once (default no limit)")
 	fs.Var(&o.maxMemory, "max-memory", "answer OUT_OF_MEMORY to puts when all jobs together take `SIZE` (default no limit)")
-	fs.Var((*duration)(&o.idleTimeout), "idle-timeout", "close connections that say nothing for `DURATION`, such as 90s or 10m (default never)")
+	fs.Var((*duration)(&o.idleTimeout), "idle-timeout", "close connections that say nothing for `DURATION`, such as 90s or 10m, unless they wait, or are Gearman workers asleep or at work (default never)")
 	fs.Var((*duration)(&o.shutdownTimeout), "shutdown-timeout", "on SIGTERM, let commands in flight finish for `DURATION`")
 	fs.CountVarP(&o.verbosity, "verbose", "V", "log more; twice for more still")
 	fs.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")

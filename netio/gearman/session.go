@@ -50,7 +50,7 @@ type session struct {
 	pace       pace
 	hold       hold
 	foreground int // jobs whose results the client waits for
-	working    int // jobs that the worker has and has said no end of
+	working    int // jobs that the worker has
 }
 
 // large is a packet on its way into a slice of its own.
@@ -891,6 +891,9 @@ func (s *session) event(e *shard.Event) {
 	}
 	var typ uint32
 	switch kind {
+	case shard.Expired: // of which the worker hears when it has something to say of it
+		s.working--
+		return
 	case shard.Wake:
 		if s.asleep {
 			s.asleep = false

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +88,7 @@ type peer struct {
 	// Of the session's goroutine.
 	held, dst []byte
 	out       bytebufferpool.ByteBuffer
-	expects   bool
+	expects   atomic.Bool
 
 	mu   sync.Mutex // guards what follows
 	left []byte     // what has left and the test has not seen
@@ -162,7 +163,7 @@ func (p *peer) feed(in []byte) error {
 
 func (p *peer) Buf() *bytebufferpool.ByteBuffer { return &p.out }
 func (p *peer) WriteBody(body []byte)           { p.out.Write(body) }
-func (p *peer) Expect(something bool)           { p.expects = something }
+func (p *peer) Expect(something bool)           { p.expects.Store(something) }
 func (p *peer) Kill()                           {}
 
 func (p *peer) Flush() error {
