@@ -247,7 +247,7 @@ func appendPriorityStatus(b []byte, functions []functionStatus) []byte {
 type worker struct {
 	fd        int
 	addr      string   // without the port
-	id        string   // of SET_CLIENT_ID; empty if it has none
+	id        string   // of SET_CLIENT_ID; - until then
 	functions []string // the latest CAN_DO first
 }
 
@@ -259,11 +259,7 @@ func appendWorkers(b []byte, workers []worker) []byte {
 		b = append(b, ' ')
 		b = append(b, w.addr...)
 		b = append(b, ' ')
-		if w.id == "" {
-			b = append(b, '-')
-		} else {
-			b = append(b, w.id...)
-		}
+		b = append(b, w.id...)
 		b = append(b, " :"...)
 		for _, f := range w.functions {
 			b = append(b, ' ')

@@ -942,22 +942,32 @@ func (s *session) line() bool {
 		}
 		return false
 	}
-	if isHTTP(line) {
+	a := parseAdmin(line)
+	if a.verb == adminUnknown && isHTTP(line) {
 		s.err = errHTTP
 		return false
 	}
-	a := parseAdmin(line)
 	s.flush()
 	s.admin(&a)
 	s.rest = s.rest[n:]
 	return true
 }
 
-// isHTTP tells whether a line is how a request in HTTP begins. Its body could be
-// lines for us, which any web page can have a browser send.
+// isHTTP tells whether a line is how a request in HTTP begins: a method, a target,
+// the version. Its body could be lines for us, which any web page can have a browser
+// send.
 func isHTTP(line []byte) bool {
-	i := bytes.LastIndexByte(line, ' ')
-	return i > 0 && bytes.HasPrefix(line[i+1:], []byte("HTTP/"))
+	method, target := bytes.IndexByte(line, ' '), bytes.LastIndexByte(line, ' ')
+	if method <= 0 || target == method {
+		return false
+	}
+	for _, c := range line[:method] {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	version, is := bytes.CutPrefix(line[target+1:], []byte("HTTP/"))
+	return is && len(version) > 0 && '0' <= version[0] && version[0] <= '9'
 }
 
 // admin answers an admin command.

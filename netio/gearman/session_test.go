@@ -294,6 +294,32 @@ func TestHTTP(t *testing.T) {
 		if len(b.shutdowns) > 0 {
 			t.Error("a line in the body of an HTTP request was served")
 		}
+		// What only looks a little like it.
+		p = b.connect()
+		for line, want := range map[string]string{
+			"create function HTTP/1.1": adminOK,
+			"drop function HTTP/1.1":   adminOK,
+			"CREATE FUNCTION HTTP/1.1": adminOK,
+			"cancel job HTTP/1.1":      adminNoJob,
+			"version HTTP/1.1":         "OK test\n",
+			"GET / HTTP/x":             "ERR UNKNOWN_COMMAND Unknown+server+commandGET\r\n",
+			"GET HTTP/1.1":             "ERR UNKNOWN_COMMAND Unknown+server+commandGET\r\n",
+			"get / HTTP/1.1":           "ERR UNKNOWN_COMMAND Unknown+server+commandget\r\n",
+			"HTTP/1.1":                 "ERR UNKNOWN_COMMAND Unknown+server+commandHTTP/1.1\r\n",
+		} {
+			p.send([]byte("create function HTTP/1.1\n"))
+			p.got()
+			p.send([]byte(line + "\n"))
+			if got := string(p.got()); got != want {
+				t.Errorf("%s: got %q, want %q", line, got, want)
+			}
+		}
+		for _, line := range []string{"GET / HTTP/1.1\r\n", "OPTIONS * HTTP/1.0\n", "PROPFIND /a b HTTP/2\n"} {
+			p := b.connect()
+			p.send([]byte(line))
+			p.expect("")
+			<-p.ended
+		}
 	})
 }
 
