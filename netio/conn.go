@@ -55,8 +55,9 @@ var (
 // again, a few times, and short enough for a peer that will never send it.
 const tornPatience = time.Second
 
-// A Conn is one connection, as its session sees it. All exported methods but RemoteAddr are for the connection's own
-// goroutine: call them inside Serve only (NewSession may write too; it goes out before the first read. So may Close).
+// A Conn is one connection, as its session sees it. RemoteAddr, Poke and Kill are for any goroutine. All other exported
+// methods are for the connection's own: call them inside Serve and Poked only (NewSession may write too; it goes out before
+// the first read. So may Close).
 type Conn struct {
 	srv *Server
 	id  uint64 // serial number, never reused: what a hang-up event carries. Written before the goroutine starts.
@@ -84,7 +85,7 @@ type Conn struct {
 	// loses the wake-up.
 	hup    atomic.Bool // by the hang-up watcher: the peer has shut down its sending side; read to the end of the stream
 	stop   atomic.Bool // by Server.Shutdown: end when the command at hand is done
-	killed atomic.Bool // by Server.Shutdown or by a panic in Hangup or Abort: end now
+	killed atomic.Bool // by Kill, by Server.Shutdown when its time is over, or by a panic in Hangup or Abort: end now
 
 	lingering atomic.Bool // all is said and done: set by the connection's goroutine, read by Server.Shutdown
 

@@ -106,23 +106,23 @@ func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 // socketFlags is where a socket was to be, and which flags say so: its address,
 // and its address or port.
 type socketFlags struct {
-	addr      string
-	port      int
-	flag, any string
+	addr         string
+	port         int
+	flag, either string
 }
 
 // explainListen says what to do about an error in listening.
 func explainListen(f socketFlags, err error) error {
-	where, hint := fmt.Sprintf("port %d of %s", f.port, f.addr), "check "+f.any
+	where, hint := fmt.Sprintf("port %d of %s", f.port, f.addr), "check "+f.either
 	if strings.HasPrefix(f.addr, "unix:") {
 		where, hint = f.addr, "give "+f.flag+" another path"
 	}
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		hint = "stop the server that is there, or choose another with " + f.any
+		hint = "stop the server that is there, or choose another with " + f.either
 	case errors.Is(err, unix.EACCES):
-		hint = "start as root (and drop to another user with -u), or choose another with " + f.any
+		hint = "start as root (and drop to another user with -u), or choose another with " + f.either
 	case errors.Is(err, unix.ENOENT):
 		hint = "create the directory, or give " + f.flag + " another path"
 	case errors.Is(err, unix.EINVAL):
@@ -135,10 +135,9 @@ func explainListen(f socketFlags, err error) error {
 	return fmt.Errorf("listening on %s: %w; %s", where, err, hint)
 }
 
-// raiseFileLimit raises the limit on open files, which is one more than the
-// connections there can be, to what the system allows. It returns the limit in
-// force. Go does the same at start, but gives children the old limit; we say
-// what it is, and keep it whatever Go does.
+// raiseFileLimit raises the limit on open files to what the system allows. It
+// returns the limit in force. Go does the same at start, but gives children the
+// old limit; we say what it is, and keep it whatever Go does.
 func raiseFileLimit() (uint64, error) {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
