@@ -55,8 +55,9 @@ var (
 // again, a few times, and short enough for a peer that will never send it.
 const tornPatience = time.Second
 
-// A Conn is one connection, as its session sees it. All exported methods but RemoteAddr are for the connection's own
-// goroutine: call them inside Serve only (NewSession may write too; it goes out before the first read. So may Close).
+// A Conn is one connection, as its session sees it. RemoteAddr, Poke and Kill are for any goroutine. All other exported
+// methods are for the connection's own: call them inside Serve and Poked only (NewSession may write too; it goes out before
+// the first read. So may Close).
 type Conn struct {
 	srv *Server
 	id  uint64 // serial number, never reused: what a hang-up event carries. Written before the goroutine starts.
@@ -70,6 +71,7 @@ type Conn struct {
 	fd      int  // the descriptor while inside the callback of raw.Read, which keeps it from being closed; else -1
 	watched bool // registered with the hang-up watcher
 	err     error
+	refused bool      // the session has ended with an error that is not io.EOF
 	active  time.Time // when this connection last parked after progress; for the idle timeout
 	moved   bool      // bytes came in since active was set
 	armed   bool      // a read deadline for the idle timeout is set
@@ -83,7 +85,9 @@ type Conn struct {
 	// loses the wake-up.
 	hup    atomic.Bool // by the hang-up watcher: the peer has shut down its sending side; read to the end of the stream
 	stop   atomic.Bool // by Server.Shutdown: end when the command at hand is done
-	killed atomic.Bool // by Server.Shutdown or by a panic in Hangup or Abort: end now
+	killed atomic.Bool // by Kill, by Server.Shutdown when its time is over, or by a panic in Hangup or Abort: end now
+
+	lingering atomic.Bool // all is said and done: set by the connection's goroutine, read by Server.Shutdown
 
 	// poked is set by Poke, from any goroutine, and cleared by the connection's before it looks at what there is. parked is
 	// written by the connection's goroutine and read by Poke: it sets parked and then reads poked, Poke sets poked and then
@@ -244,9 +248,6 @@ func (c *Conn) park() bool {
 // servePoked has the session say what came to it from elsewhere, if anything did, and flushes it.
 func (c *Conn) servePoked() error {
 	err := c.tellPoked()
-	if c.queued() == 0 {
-		return err
-	}
 	if ferr := c.Flush(); err == nil {
 		err = ferr
 	}
@@ -303,9 +304,12 @@ func (c *Conn) hangup() {
 // abort is called by Server.Shutdown, once.
 func (c *Conn) abort() {
 	c.mu.Lock()
-	c.stop.Store(true) // under mu, so that either run sees it or the session is there to be told
+	c.stop.Store(true) // under mu, so that either run sees it or the session is there to be told, and not both
+	born := c.session != nil
 	c.mu.Unlock()
-	c.tell("session panicked in Abort", Session.Abort)
+	if born {
+		c.tell("session panicked in Abort", Session.Abort)
+	}
 	c.nc.SetReadDeadline(past)
 }
 
@@ -345,6 +349,10 @@ func (c *Conn) finish() {
 			defer c.recoverPanic("session panicked in Close")
 			session.Close()
 		}()
+	}
+	if c.lingers() {
+		c.lingering.Store(true)
+		c.linger()
 	}
 	c.nc.Close()
 	if c.err != io.EOF {

@@ -40,6 +40,8 @@
 //
 //   - Answers leave in the order in which they were written, and all of them leave before a connection is closed by its
 //     session, by a hang-up of the peer or by a shutdown in time. A half-closed client gets the answer to everything it sent.
+//   - Answers arrive although the peer goes on sending when a shutdown closes its connection, or its session does with an
+//     error: for up to a second it is read on, to no effect, until the peer has closed its side (linger.go).
 //   - A connection that waits for input holds no buffer, nor does one whose session waits after Conn.Idle. What was read of
 //     a torn command is kept in a slice of exactly its size.
 //   - Nothing is allocated per wake-up in steady state.

@@ -12,6 +12,7 @@ package netio
 //	                      Abort say
 //	-> panic\n            closes the connection, as does
 //	-> quit\n
+//	-> fail\n             <- FAILED\n, and closes it with an error
 
 import (
 	"bufio"
@@ -224,6 +225,9 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 			panic("as told")
 		case "quit\n":
 			return total - len(in), io.EOF
+		case "fail\n":
+			e.c.Write([]byte("FAILED\n"))
+			return total - len(in), errors.New("as told")
 		case "park\n", "wait\n":
 			if line[0] == 'p' {
 				in = e.c.Idle(in)

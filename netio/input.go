@@ -119,6 +119,7 @@ func (c *Conn) serve(got int) (finished bool, err error) {
 	if err == nil {
 		err = c.tellPoked() // what it says leaves with the answers
 	}
+	c.refused = err != nil && err != io.EOF
 	if ferr := c.Flush(); err == nil {
 		err = ferr
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"runtime"
 	"strconv"
 	"strings"
@@ -343,4 +344,22 @@ func TestIdleTimeoutAndExpect(t *testing.T) {
 			t.Errorf("closed %v after it got what it waited for", took)
 		}
 	})
+}
+
+// A connection to which nothing can be written any more ends, also when what could
+// not be written is off the queue before Poked returns.
+func TestPokedCannotWrite(t *testing.T) {
+	_, _, p := newPoker(t, Config{MaxOutput: 100}, func(p *poker) {
+		p.poked = func(c *Conn) error {
+			c.Write(make([]byte, 200))
+			return nil
+		}
+	})
+	p.c.nc.(*net.TCPConn).CloseWrite()
+	p.c.Poke()
+	select {
+	case <-p.closed:
+	case <-time.After(patience):
+		t.Error("it stays open")
+	}
 }

@@ -186,8 +186,8 @@ func (s *Server) hungup(id uint64) {
 // Shutdown closes the listeners and ends the connections: at once where nothing has been begun, after the command at hand
 // elsewhere; waits are aborted. A torn command is given up when nothing more of it has come for a second, unless it has
 // asked for the rest by ReadInto. When ctx ends first, every connection that is left is closed by force and ctx's error is
-// returned, without waiting for sessions that do not come back from Serve. It returns nil when everything is gone. It may
-// be called more than once.
+// returned, without waiting for sessions that do not come back from Serve. A connection that only lingers is closed then
+// without harm. It returns nil when everything is gone. It may be called more than once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	var conns []*Conn
@@ -217,10 +217,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	conns = s.all()
 	s.mu.Unlock()
+	ended := true // but for what linger waits for
 	for _, c := range conns {
+		ended = ended && c.lingering.Load()
 		c.kill()
 	}
-	return ctx.Err()
+	if !ended {
+		return ctx.Err()
+	}
+	<-s.gone
+	<-s.hangups.done
+	return nil
 }
 
 // all returns the connections there are. mu is held.

@@ -219,3 +219,34 @@ func TestShutdownUnderFire(t *testing.T) {
 		close(stop)
 	}
 }
+
+// A session that is made while the server goes down is told once. The order of the
+// two goroutines that is dangerous is made by a mutex that others have to wait for
+// so long that it serves them in turn.
+func TestShutdownAbortsOnce(t *testing.T) {
+	const long = 5 * time.Millisecond
+	for range 10 {
+		var h *harness
+		ready, done := make(chan struct{}), make(chan error, 1)
+		h = newHarness(t, Config{NewSession: func(c *Conn) Session {
+			<-ready
+			c.mu.Lock()
+			go func() { done <- h.shutdown(patience) }()
+			time.Sleep(long) // it waits to tell this connection
+			go func() {
+				time.Sleep(long) // the connection waits to make its session known
+				c.mu.Unlock()
+				c.mu.Lock()
+				time.Sleep(long)
+				c.mu.Unlock()
+			}()
+			return h.session(c)
+		}})
+		close(ready)
+		h.dial()
+		wantNil(t, done)
+		if n := h.aborts.Load(); n != 1 || strings.Contains(h.log.String(), "panicked") {
+			t.Fatalf("it was told %d times", n)
+		}
+	}
+}

@@ -288,3 +288,50 @@ func TestReserveOverShards(t *testing.T) {
 		a.session("reserve-with-timeout 0s -> TIMED_OUT")
 	}
 }
+
+// TestQueueAfter: a request that was refused is queued when what was there has been
+// answered, with what it had of the queue's own memory; or not, if the client ends.
+func TestQueueAfter(t *testing.T) {
+	r := newEngine(t, 2)
+	c := r.NewClient()
+	defer c.Close()
+	put := func(body string) *shard.Request {
+		q := c.New(shard.Put)
+		q.TTR, q.Body = 60, c.Keep([]byte(body), "\r\n")
+		return q
+	}
+	c.Use(r.tubeOn(0, 0))
+	for range maxRun {
+		if !c.Queue(put("early")) {
+			t.Fatal("refused")
+		}
+	}
+	answered := 0
+	flush := func() bool {
+		for done := c.Await(false); done != nil; done = c.Await(false) {
+			answered += len(done)
+		}
+		c.Keep([]byte("overwritten"), "\r\n")
+		return true
+	}
+	late := put("late")
+	if c.Queue(late) {
+		t.Fatal("taken")
+	}
+	c.QueueAfter(flush, late)
+	if answered != maxRun || !c.Pending() {
+		t.Errorf("%d were answered before, pending: %v", answered, c.Pending())
+	}
+	flush()
+	peek := c.New(shard.Peek)
+	peek.ID = maxRun + 1
+	c.Queue(peek)
+	if done := c.Await(false); len(done) != 1 || string(done[0].Body) != "late\r\n" {
+		t.Errorf("it is put as %+v", done)
+	}
+	flush()
+	c.QueueAfter(func() bool { return false }, c.New(shard.PeekReady))
+	if c.Pending() {
+		t.Error("it is queued, and the client ends")
+	}
+}

@@ -208,6 +208,9 @@ func (c *Client) MemoryFull(n int) bool { return c.router.budget.Full(n) }
 // It reports false, and counts nothing, if there is no room for them.
 func (c *Client) HoldMemory(n int) bool { return c.router.budget.Hold(n) }
 
+// HoldMemoryAnyway is HoldMemory for what is read even if there is no room for it.
+func (c *Client) HoldMemoryAnyway(n int) { c.router.budget.HoldAnyway(n) }
+
 // FreeMemory takes out again what HoldMemory has counted: before the body is
 // put, which counts it, or when it is given up.
 func (c *Client) FreeMemory(n int) { c.router.budget.Free(n) }

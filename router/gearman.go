@@ -151,6 +151,13 @@ func (c *Client) CancelJob(id uint64) shard.Status {
 	return c.do(c.seat(i), shard.Request{Op: shard.CancelJob, ID: id}).Status
 }
 
+// Holds tells whether the client has the job with that id, so that a report of it
+// would be taken now.
+func (c *Client) Holds(id uint64) bool {
+	i := c.router.directory.Lookup(id)
+	return i >= 0 && c.do(c.seat(i), shard.Request{Op: shard.Holds, ID: id}).Status == shard.OK
+}
+
 // ask has the shard of a function serve a request.
 func (c *Client) ask(function string, r shard.Request) shard.Status {
 	r.Name = function

@@ -1,6 +1,10 @@
 package router
 
-import "github.com/sheafq/sheaf/shard"
+import (
+	"slices"
+
+	"github.com/sheafq/sheaf/shard"
+)
 
 // New returns a blank request for Queue. It is good until the answer that
 // Await returned it with has been dealt with: until Await returns nil.
@@ -12,7 +16,7 @@ func (c *Client) New(op shard.Op) *shard.Request {
 
 // Queue queues a request from New, to be answered by Await after those queued
 // before it. It reports false if the request has to wait until those are
-// answered: then call Await until it returns nil, and start again with New.
+// answered: call QueueAfter then.
 //
 // A request with Op None stands for a command that has its answer; it is
 // queued for its place among the others.
@@ -32,6 +36,22 @@ func (c *Client) Queue(r *shard.Request) bool {
 	}
 	c.queue = append(c.queue, r)
 	return true
+}
+
+// QueueAfter queues a request that Queue has refused, behind flush, which awaits
+// what is queued and deals with the answers. If flush reports false the client is
+// about to be closed, and the request is dropped.
+func (c *Client) QueueAfter(flush func() bool, r *shard.Request) {
+	again := *r
+	if len(r.Body) <= shard.Inline {
+		again.Body = slices.Clone(r.Body) // what is kept goes with the queue
+	}
+	if !flush() {
+		return
+	}
+	r = c.New(again.Op)
+	*r = again
+	c.Queue(r) // the queue is empty: it takes anything
 }
 
 // route finds the shard for a request: -1 for none. It reports false if that

@@ -49,6 +49,14 @@ func (b *Budget) Hold(n int) bool {
 	return true
 }
 
+// HoldAnyway is Hold for what cannot be refused: it is counted even if it does not
+// fit. Any goroutine may call it.
+func (b *Budget) HoldAnyway(n int) {
+	if b.max != 0 {
+		b.used.Add(int64(n))
+	}
+}
+
 // Free takes out what Hold has counted. Any goroutine may call it.
 func (b *Budget) Free(n int) {
 	if b.max != 0 {

@@ -137,6 +137,7 @@ func (c *Client) expire(s *Shard) int64 {
 	for j := c.held.top(); j != nil && j.at <= s.now; j = c.held.top() {
 		j.timeouts++
 		s.timeouts++
+		s.send(c, &Event{Kind: Expired, ID: j.id}, false)
 		if j.fails {
 			s.fail(j, Fail, nil)
 			continue

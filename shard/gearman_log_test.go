@@ -326,6 +326,35 @@ func TestGearmanEndIsNotWritten(t *testing.T) {
 	})
 }
 
+// TestGearmanForegroundIsNotNoted: a job of the foreground whose id does not get
+// into the log is there all the same. Its client hears of it, and then that it has
+// failed, as nobody will get it.
+func TestGearmanForegroundIsNotNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.New()
+		g, _, stop := newLoggedRig(t, fs, 1, 1<<20)
+		ann, peer := g.newWorker(1 << 30)
+		fs.SetFault(func(op faultfs.Op, _ string, _ int64, _ int) error {
+			if op == faultfs.OpWriteAt {
+				return syscall.EIO
+			}
+			return nil
+		})
+		r := ann.submit("f", "u", "x", false)
+		if r.Status != OK {
+			t.Errorf("the submit is answered %d", r.Status)
+		}
+		synctest.Wait()
+		var told []string
+		peer.inbox.Take(func(e *Event) { told = append(told, fmt.Sprint(e.Kind, " of ", e.ID)) })
+		if want := []string{fmt.Sprint(Fail, " of ", r.ID)}; !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+		ann.detach()
+		stop()
+	})
+}
+
 // TestGearmanEventsWaitForTheLog: what a client is told comes in order, though
 // some of it waits for the log and the rest need not.
 func TestGearmanEventsWaitForTheLog(t *testing.T) {

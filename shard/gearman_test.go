@@ -222,6 +222,7 @@ func TestGearmanTimeout(t *testing.T) {
 			ann <- DATA 1 a
 			+1ns
 			ann <- FAIL 1
+			wil <- EXPIRED 1
 			wil: report 1 complete r            -> NOT_FOUND
 			wil: jobs                           -> none
 			bob: stats Timeouts                 -> Timeouts=1
@@ -249,11 +250,12 @@ func TestGearmanTimeout(t *testing.T) {
 			+2.999999999s
 			bea: stats-job 1 State              -> State=reserved
 			+1ns
+			wil <- EXPIRED 1
 			bea: stats-job 1 State Timeouts     -> State=ready Timeouts=1
 			wil: check                          -> OK`)
 	})
 	t.Run("how far what was put has come is known as long as the worker has it", func(t *testing.T) {
-		for _, way := range []string{"wil: leave -> OK", "bea: kick 1 -> KICKED 0\n+60s"} {
+		for _, way := range []string{"wil: leave -> OK", "bea: kick 1 -> KICKED 0\n+60s\nwil <- EXPIRED 2\nwil <- EXPIRED 1"} {
 			play(t, 1, `
 				bea: use f                          -> OK
 				bea: put 5 0 60 x; put 5 0 60 y     -> INSERTED 1; INSERTED 2
@@ -292,6 +294,7 @@ func TestGearmanTimeout(t *testing.T) {
 			wil: report 1 data a                -> OK
 			bea: stats-job 1 State              -> State=reserved
 			+1ns
+			wil <- EXPIRED 1
 			bea: stats-job 1 State Timeouts Buries -> State=buried Timeouts=1 Buries=1
 			wil: check                          -> OK`)
 	})
@@ -302,6 +305,7 @@ func TestGearmanTimeout(t *testing.T) {
 			wil: can-do f 3                     -> OK
 			wil: grab; report 1 data a          -> ASSIGNED 1 f put x; OK
 			+3s
+			wil <- EXPIRED 1
 			bea: stats-job 1 State Timeouts Buries -> State=buried Timeouts=1 Buries=1
 			bea: kick 1                         -> KICKED 1
 			wil: grab; report 1 fail            -> ASSIGNED 1 f put x; OK

@@ -5,8 +5,8 @@ import "sync/atomic"
 // EventKind says what an Event tells.
 type EventKind uint8
 
-// The kinds. All but Wake are what a worker says of a job, and what Report
-// takes.
+// The kinds. All but Wake and Expired are what a worker says of a job, and what
+// Report takes.
 const (
 	Wake      EventKind = iota // there may be a job: the answer to a Doze, later
 	Data                       // a part of the result
@@ -15,6 +15,7 @@ const (
 	Complete                   // the job is done; with the rest of the result
 	Fail                       // the job has failed
 	Exception                  // the job has failed, and this is why
+	Expired                    // the client had the job, and its time is over
 )
 
 // Event is something that a client hears of without having asked for it just

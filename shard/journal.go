@@ -245,13 +245,16 @@ const idStep = 1024
 // not given out again after a crash: a worker may still have that job then, and
 // would delete another. What is written is that a job is no more which never was;
 // ids up to it count as given out.
+//
+// It does not count as logged for the request: the job is there whether the log gets
+// that or not. Its client is told of it, and then of its end.
 func (s *Shard) logID(id uint64) {
 	if s.log == nil || id <= s.notedID || !s.log.FitsChange(s.copies()) {
 		return
 	}
 	s.notedID = id + idStep - 1
 	s.cfg.Directory.note(s.notedID) // for when the record is cleaned away
-	s.appended(s.log.Delete(s.notedID))
+	s.segments.last().bytes += int64(s.log.Delete(s.notedID))
 }
 
 func (s *Shard) appended(bytes int) {

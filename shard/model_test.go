@@ -477,6 +477,9 @@ func (m *model) expire(o owner) {
 		j := m.byID(id)
 		j.timeouts++
 		m.shards[o.shard].timeouts++
+		if m.clients[o.client].timeouts != nil {
+			m.event(o.client, Expired, id, "")
+		}
 		if j.fails {
 			m.fail(j, Fail, "")
 		} else if m.comesAgain(j) {

@@ -176,7 +176,7 @@ func (p *player) events() (lines []string) {
 			continue
 		}
 		who.peer.inbox.Take(func(e *Event) {
-			kind := []string{"NOOP", "DATA", "WARNING", "STATUS", "COMPLETE", "FAIL", "EXCEPTION"}[e.Kind]
+			kind := []string{"NOOP", "DATA", "WARNING", "STATUS", "COMPLETE", "FAIL", "EXCEPTION", "EXPIRED"}[e.Kind]
 			line := fmt.Sprintf("%s <- %s", name, kind)
 			if e.Kind != Wake {
 				line = strings.TrimSpace(fmt.Sprintf("%s %d %s", line, e.ID, e.Data))

@@ -41,6 +41,7 @@ const (
 	Take     // Pri ID: reserve the best job if it is no worse than that -> ID Body
 	Cancel   // the client no longer waits
 	Soonest  // -> Soonest
+	Holds    // ID: NotFound if the client does not have that job
 	Gather   // -> Stats
 	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, Doze, which an event answers -> Tube
 	Doze     // NotFound: there is no job, and an event will tell of one

@@ -82,6 +82,10 @@ func (s *Shard) serve(r *Request) {
 	case Cancel:
 		s.leave(c)
 	case Soonest: // the answer is set below
+	case Holds:
+		if s.heldBy(r.Client, r.ID) == nil {
+			r.Status = NotFound
+		}
 	case Gather:
 		r.Stats = s.stats()
 	case EndWaits:

@@ -366,10 +366,18 @@ func (s *Shard) send(c *Client, e *Event, logged bool) {
 	}
 }
 
+// heldBy returns the job with that id if c has it, else nil.
+func (s *Shard) heldBy(c *Client, id uint64) *job {
+	if j := s.job(id); j != nil && j.state == reserved && s.holderOf(j) == c {
+		return j
+	}
+	return nil
+}
+
 // report serves Report: what a worker says of a job that it has.
 func (s *Shard) report(r *Request) {
-	j := s.job(r.ID)
-	if j == nil || j.state != reserved || s.holderOf(j) != r.Client {
+	j := s.heldBy(r.Client, r.ID)
+	if j == nil {
 		r.Status = NotFound
 		return
 	}

@@ -111,12 +111,12 @@ func (o *options) flagSet() *pflag.FlagSet {
 	fs.Var(number{&o.shards, 1, router.MaxShards}, "shards", "spread tubes over `N` shards, 1 to 1024")
 	fs.Var(number{&o.maxConnections, 0, math.MaxInt}, "max-connections", "serve at most `N` connections at once (default no limit)")
 	fs.Var(&o.maxMemory, "max-memory", "answer OUT_OF_MEMORY to puts when all jobs together take `SIZE` (default no limit)")
-	fs.Var((*duration)(&o.idleTimeout), "idle-timeout", "close connections that say nothing for `DURATION`, such as 90s or 10m (default never)")
+	fs.Var((*duration)(&o.idleTimeout), "idle-timeout", "close connections that say nothing for `DURATION`, such as 90s or 10m, unless they wait, or are Gearman workers asleep or at work (default never)")
 	fs.Var((*duration)(&o.shutdownTimeout), "shutdown-timeout", "on SIGTERM, let commands in flight finish for `DURATION`")
 	fs.CountVarP(&o.verbosity, "verbose", "V", "log more; twice for more still")
 	fs.StringVar(&o.logFormat, "log-format", "text", "log as `FORMAT`: text or json")
 	fs.StringVarP(&o.binlog, "binlog", "b", "", "keep jobs in `DIR`, through crashes and restarts (default in memory only)")
-	fs.VarP(number{&o.fsync, 0, math.MaxInt32}, "fsync", "f", "sync the binlog at most every `MS` milliseconds; with 0, before each answer")
+	fs.VarP(fsync{number{&o.fsync, 0, math.MaxInt32}, &o.noFsync}, "fsync", "f", "sync the binlog at most every `MS` milliseconds; with 0, before each answer")
 	fs.BoolVarP(&o.noFsync, "no-fsync", "F", false, "never sync the binlog: what a power failure takes is the system's choice")
 	fs.VarP(&o.segmentSize, "segment-size", "s", "begin a new file of the binlog about every `BYTES`")
 	fs.StringVar(&o.compression, "binlog-compression", "s2", "compress the binlog with `HOW`: none, s2 or zstd")
@@ -185,6 +185,22 @@ func (n number) Set(text string) error {
 		return fmt.Errorf("must be a number, %d or more", n.least)
 	}
 	return fmt.Errorf("must be a number from %d to %d", n.least, n.most)
+}
+
+// fsync is the number of -f. It takes back a -F before it: the last of the two
+// holds, as with beanstalkd.
+type fsync struct {
+	number
+	never *bool
+}
+
+// Set is pflag.Value's.
+func (f fsync) Set(text string) error {
+	if err := f.number.Set(text); err != nil {
+		return err
+	}
+	*f.never = false
+	return nil
 }
 
 // duration is a time that something may take, on the command line.

@@ -128,6 +128,28 @@ var gdiffWireTranscripts = []gdiffTranscript{
 		c>> \x00REQ\x00\x00\x00\x04\x00\x00\x00\x03x\x00z
 		c>> \x00REQ\x00\x00\x00\x03\x00\x00\x00\x03xyz
 	`},
+	{name: "arguments that are long", session: `
+		c> SUBMIT_REDUCE_JOB_BACKGROUND f||r|` + strings.Repeat("a", 8192-6) + `|x
+		c< JOB_CREATED #1
+		w> CAN_DO f
+		w> GRAB_JOB_ALL
+		w< JOB_ASSIGN_ALL #1|f||r|x
+	`},
+	{name: "arguments that are too long", referenceOnly: true, session: `
+		c>>> \x00REQ\x00\x00\x00\x26\x00\x00\x23\x30f\x00\x00r\x00` + strings.Repeat("a", 9002) + `\x00x
+		c< (closed)
+		d>>> \x00REQ\x00\x00\x00\x01\x00\x00\x20\x01` + strings.Repeat("f", 8193) + `
+		d< (closed)
+	`},
+	{name: "arguments that are too long", sheafdOnly: true, session: `
+		c> SUBMIT_REDUCE_JOB_BACKGROUND f||r|` + strings.Repeat("a", 9002) + `|x
+		c< ERROR ARGUMENT_TOO_LARGE|Arguments have at most 8192 bytes, a workload or result apart
+		c> ECHO_REQ still here
+		c< ECHO_RES still here
+		d>>> \x00REQ\x00\x00\x00\x01\x00\x00\x20\x01` + strings.Repeat("f", 8193) + `
+		d< ERROR ARGUMENT_TOO_LARGE|Arguments have at most 8192 bytes, a workload or result apart
+		d< (closed)
+	`},
 	{name: "ALL_YOURS", referenceOnly: true, session: `
 		c> ALL_YOURS
 		c< ERROR INVALID_COMMAND|Command not expected
@@ -179,6 +201,8 @@ var gdiffWireTranscripts = []gdiffTranscript{
 		c> CANT_DO g
 		c> SET_CLIENT_ID able
 		c sees workers: * 127.0.0.1 able : h f
+		e> SET_CLIENT_ID 
+		e sees workers: * 127.0.0.1  :
 		d sees workers: * 127.0.0.1 - :
 		c> RESET_ABILITIES
 		c sees workers: * 127.0.0.1 able :
@@ -284,6 +308,21 @@ var gdiffWireTranscripts = []gdiffTranscript{
 
 	// Admin lines. netio/gearman asks the reference about more of them.
 
+	{name: "HTTP", referenceOnly: true, session: `
+		c>> GET / HTTP/1.1\r\n
+		c< ERR UNKNOWN_COMMAND Unknown+server+commandGET\r
+	`},
+	{name: "HTTP", sheafdOnly: true, session: `
+		# What follows may be lines that a web page has a browser send.
+		c>>> GET / HTTP/1.1\r\nversion\n
+		c< (closed)
+	`},
+	{name: "lines that end as those of HTTP do", session: `
+		c> create function HTTP/1.1
+		c< OK\r
+		c>> GET HTTP/1.1\r\n
+		c< ERR UNKNOWN_COMMAND Unknown+server+commandGET\r
+	`},
 	{name: "admin lines that are no commands", session: `
 		c> 
 		c< ERR UNKNOWN_COMMAND Unknown+server+command\r

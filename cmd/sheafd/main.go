@@ -85,21 +85,9 @@ func run(o *options) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	signal.Ignore(syscall.SIGPIPE)
 
-	var user *identity
-	if o.user != "" {
-		if user, err = findUser(o.user); err != nil {
-			return err
-		}
-	}
-	listeners, err := listen(o, log)
+	listeners, err := bind(o, log)
 	if err != nil {
 		return err
-	}
-	if user != nil {
-		if err := user.become(); err != nil {
-			listeners.close()
-			return err
-		}
 	}
 	stopEarly := exitOnSignal(log, listeners)
 	engine, err := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory), Binlog: o.binlogConfig(log)})
@@ -121,47 +109,94 @@ func run(o *options) error {
 		"max-job-size", int64(o.maxJobSize), "open-files", files, "pid", os.Getpid())
 	notify(log, daemon.SdNotifyReady)
 
-	var idle <-chan struct{} // in a graceful shutdown, until there is nothing at work
-	for {
-		why := ""
-		select {
-		case err := <-failed:
-			if idle != nil && errors.Is(err, net.ErrClosed) {
-				continue
-			}
-			return err
-		case graceful := <-ask:
-			if graceful {
-				log.Info("shutting down when all jobs that are with workers are done")
-				listeners.close()
-				idle = whenIdle(engine)
-				continue
-			}
-			why = "shutdown"
-		case <-idle:
-			why = "shutdown graceful"
-		case sig := <-signals:
-			if sig == syscall.SIGUSR1 {
-				engine.Drain()
-				log.Info("draining: puts are refused from now on")
-				continue
-			}
-			why = sig.String()
-		}
-		log.Info("shutting down", "signal", why, "connections", connections(services), "timeout", o.shutdownTimeout)
-		go exitOnSecondSignal(log, signals, time.Now())
-		notify(log, daemon.SdNotifyStopping)
-		engine.EndWaits()
-		ctx, cancel := context.WithTimeout(context.Background(), o.shutdownTimeout)
-		defer cancel()
-		if err := shutdown(ctx, services); err != nil {
-			log.Warn("connections were cut off in the middle of a command", "timeout", o.shutdownTimeout)
-		} else if err := engine.Close(); err != nil {
-			return err
-		}
-		log.Info("stopped")
-		return nil
+	p := &process{log, engine, listeners, services, signals, ask, failed}
+	why, err := p.untilTold()
+	if err != nil {
+		return err
 	}
+	return p.stop(why, o.shutdownTimeout)
+}
+
+// bind opens the sockets, and then becomes the user that the server is to be.
+func bind(o *options, log *slog.Logger) (s sockets, err error) {
+	var user *identity
+	if o.user != "" {
+		if user, err = findUser(o.user); err != nil {
+			return s, err
+		}
+	}
+	if s, err = listen(o, log); err != nil || user == nil {
+		return s, err
+	}
+	if err := user.become(); err != nil {
+		s.close()
+		return s, err
+	}
+	return s, nil
+}
+
+// process is a server that serves.
+type process struct {
+	log       *slog.Logger
+	engine    *router.Router
+	listeners sockets
+	services  []*service
+
+	signals <-chan os.Signal
+	ask     <-chan bool  // Gearman's order to shut down; see newServices
+	failed  <-chan error // what ended a listener
+}
+
+// untilTold returns when the server is to stop, and says why: a signal, Gearman's
+// order, or that there is nothing at work any more after a graceful one.
+func (p *process) untilTold() (why string, err error) {
+	var idle <-chan struct{} // in a graceful shutdown
+	for {
+		select {
+		case err := <-p.failed:
+			if idle != nil && errors.Is(err, net.ErrClosed) {
+				continue // we have closed it
+			}
+			return "", err
+		case graceful := <-p.ask:
+			switch {
+			case !graceful:
+				return "shutdown", nil
+			case idle == nil:
+				p.log.Info("shutting down when all jobs that are with workers are done")
+				p.listeners.close()
+				var stop func()
+				idle, stop = whenIdle(p.engine)
+				defer stop()
+			}
+		case <-idle:
+			return "shutdown graceful", nil
+		case sig := <-p.signals:
+			if sig != syscall.SIGUSR1 {
+				return sig.String(), nil
+			}
+			p.engine.Drain()
+			p.log.Info("draining: puts are refused from now on")
+		}
+	}
+}
+
+// stop ends all connections, when the commands in flight are done or the time for
+// them is over, and closes the engine.
+func (p *process) stop(why string, timeout time.Duration) error {
+	p.log.Info("shutting down", "signal", why, "connections", connections(p.services), "timeout", timeout)
+	go exitOnSecondSignal(p.log, p.signals, time.Now())
+	notify(p.log, daemon.SdNotifyStopping)
+	p.engine.EndWaits()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	if err := shutdown(ctx, p.services); err != nil {
+		p.log.Warn("connections were cut off in the middle of a command", "timeout", timeout)
+	} else if err := p.engine.Close(); err != nil {
+		return err
+	}
+	p.log.Info("stopped")
+	return nil
 }
 
 // exitOnSignal has SIGTERM and SIGINT end the process at once, until the answer

@@ -94,20 +94,29 @@ func connections(services []*service) (n int) {
 // idlePoll is how often whenIdle looks.
 const idlePoll = 100 * time.Millisecond
 
-// whenIdle lets no new work begin and closes the answer when no job is with a
-// worker any more. Clients that wait in beanstalkd's reserve lose their
-// connections.
-func whenIdle(engine *router.Router) <-chan struct{} {
-	idle := make(chan struct{})
+// whenIdle lets no new work begin and closes idle when no job is with a worker any
+// more. Clients that wait in beanstalkd's reserve lose their connections. stop has
+// it look no more, and returns when it does not: it has to be called, once, before
+// the engine is closed.
+func whenIdle(engine *router.Router) (idle <-chan struct{}, stop func()) {
+	engine.Drain()
+	engine.EndWaits()
+	closed, stopped, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
-		engine.Drain()
-		engine.EndWaits()
+		defer close(ended)
 		c := engine.NewClient()
 		defer c.Close()
 		for c.Stats().Reserved > 0 {
-			time.Sleep(idlePoll)
+			select {
+			case <-time.After(idlePoll):
+			case <-stopped:
+				return
+			}
 		}
-		close(idle)
+		close(closed)
 	}()
-	return idle
+	return closed, func() {
+		close(stopped)
+		<-ended
+	}
 }

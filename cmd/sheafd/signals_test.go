@@ -4,8 +4,10 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,6 +101,32 @@ func TestShutdownGivesNoJobs(t *testing.T) {
 		w.closed()
 	}
 	s.exits(0)
+}
+
+// A client that is in the middle of a long pipeline hears the answers to all that
+// was done of it, though most of what it has sent is never read.
+func TestShutdownInAPipeline(t *testing.T) {
+	t.Parallel()
+	const puts = 200_000
+	dir := filepath.Join(t.TempDir(), "log")
+	s := start(t, "-b", dir)
+	c := s.dial()
+	c.Conn.(*net.TCPConn).SetReadBuffer(16 << 10)
+	go io.WriteString(c, strings.Repeat("put 0 0 60 1\r\nx\r\n", puts))
+	c.gets("INSERTED 1\n")
+	s.signal(syscall.SIGTERM)
+	c.SetReadDeadline(time.Now().Add(patience))
+	rest, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("after %d bytes of answers: %v", len(rest), err)
+	}
+	c.Close()
+	s.exits(0)
+	answered := 1 + strings.Count(string(rest), "INSERTED ")
+	s = start(t, "-b", dir)
+	s.dial().awaits("current-jobs-ready", fmt.Sprint(answered))
+	t.Logf("%d of %d puts were served", answered, puts)
+	s.stop()
 }
 
 // Who has sent half a command, and nothing more, is not waited for: a line in

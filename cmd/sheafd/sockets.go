@@ -108,23 +108,23 @@ func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 // socketFlags is where a socket was to be, and which flags say so: its address,
 // and its address or port.
 type socketFlags struct {
-	addr      string
-	port      int
-	flag, any string
+	addr         string
+	port         int
+	flag, either string
 }
 
 // explainListen says what to do about an error in listening.
 func explainListen(f socketFlags, err error) error {
-	where, hint := fmt.Sprintf("port %d of %s", f.port, f.addr), "check "+f.any
+	where, hint := fmt.Sprintf("port %d of %s", f.port, f.addr), "check "+f.either
 	if strings.HasPrefix(f.addr, "unix:") {
 		where, hint = f.addr, "give "+f.flag+" another path"
 	}
 	var dns *net.DNSError
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		hint = "stop the server that is there, or choose another with " + f.any
+		hint = "stop the server that is there, or choose another with " + f.either
 	case errors.Is(err, unix.EACCES):
-		hint = "start as root (and drop to another user with -u), or choose another with " + f.any
+		hint = "start as root (and drop to another user with -u), or choose another with " + f.either
 	case errors.Is(err, unix.ENOENT):
 		hint = "create the directory, or give " + f.flag + " another path"
 	case errors.Is(err, unix.EINVAL):

@@ -13,9 +13,18 @@
 // What the protocol says is in doc/protocol.txt of beanstalkd; where that is
 // silent or wrong, the running server was asked, and the tests ask it again:
 // the differential test of cmd/sheafd, and those here that are named after the
-// reference. Deliberate differences:
+// reference. Deliberate differences in what is answered are, of those that the
+// README lists for the whole server:
 //
+//   - From beanstalkd 1.12: as in 1.13, strings in the three kinds of stats are in
+//     quotes, and reserve-with-timeout reads its number strictly.
 //   - Clients that wait for the same tube are served first come, first served.
-//   - reserve-with-timeout reads its number strictly, as 1.13 does.
-//   - OUT_OF_MEMORY means that the server's memory cap is reached.
+//   - OUT_OF_MEMORY means that the server's memory cap is reached, or that the disk
+//     of the binlog is full. On a disk that is full to the brim release, bury and
+//     kick are answered so, too.
+//   - Commands of a client that has closed its connection without reading the
+//     answers are still carried out, as far as they had arrived.
+//   - SIGTERM lets commands in flight finish. version in stats is sheaf's.
+//   - With a binlog, binlog-oldest-index and binlog-current-index count the files
+//     of all shards, and file is one of them.
 package beanstalk

@@ -3,7 +3,6 @@ package beanstalk
 import (
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/valyala/bytebufferpool"
@@ -219,19 +218,9 @@ func (s *session) serve() {
 
 // queue queues a request from the client's New, once the engine can take it.
 func (s *session) queue(r *shard.Request) {
-	if s.client.Queue(r) {
-		return
+	if !s.client.Queue(r) {
+		s.client.QueueAfter(func() bool { s.flush(); return s.err == nil }, r)
 	}
-	again := *r
-	if len(r.Body) <= shard.Inline {
-		again.Body = slices.Clone(r.Body) // what is kept goes with the queue
-	}
-	if s.flush(); s.err != nil {
-		return
-	}
-	r = s.client.New(again.Op)
-	*r = again
-	s.client.Queue(r) // the queue is empty: it takes anything
 }
 
 // answer queues an answer that needs no request.

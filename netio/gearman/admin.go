@@ -151,17 +151,17 @@ func parseAdmin(line []byte) (a admin) {
 
 // limits reads what stands behind maxqueue's function: one limit for all
 // priorities or one for each, where those that are missing are without limit.
-func limits(w [][]byte) (max [priorities]uint32) {
+func limits(w [][]byte) (most [priorities]uint32) {
 	if len(w) == 0 {
-		return max
+		return most
 	}
 	for i := range w[:min(len(w), priorities)] {
-		max[i] = limit(w[i])
+		most[i] = limit(w[i])
 	}
 	if len(w) == 1 {
-		max[normal], max[low] = max[high], max[high]
+		most[normal], most[low] = most[high], most[high]
 	}
-	return max
+	return most
 }
 
 // limit reads a number as C's atoi does, where what is negative is 0, and none at
@@ -247,7 +247,7 @@ func appendPriorityStatus(b []byte, functions []functionStatus) []byte {
 type worker struct {
 	fd        int
 	addr      string   // without the port
-	id        string   // of SET_CLIENT_ID; empty if it has none
+	id        string   // of SET_CLIENT_ID; - until then
 	functions []string // the latest CAN_DO first
 }
 
@@ -259,11 +259,7 @@ func appendWorkers(b []byte, workers []worker) []byte {
 		b = append(b, ' ')
 		b = append(b, w.addr...)
 		b = append(b, ' ')
-		if w.id == "" {
-			b = append(b, '-')
-		} else {
-			b = append(b, w.id...)
-		}
+		b = append(b, w.id...)
 		b = append(b, " :"...)
 		for _, f := range w.functions {
 			b = append(b, ' ')

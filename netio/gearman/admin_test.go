@@ -231,10 +231,11 @@ func TestTables(t *testing.T) {
 		{
 			"workers",
 			string(appendWorkers(nil, []worker{
-				{fd: 37, addr: "127.0.0.1"},
+				{fd: 37, addr: "127.0.0.1", id: "-"},
+				{fd: 40, addr: "127.0.0.1"},
 				{fd: 38, addr: "::1", id: "a b", functions: []string{"g", "f"}},
 			})),
-			"37 127.0.0.1 - :\n38 ::1 a b : g f\n.\n",
+			"37 127.0.0.1 - :\n40 127.0.0.1  :\n38 ::1 a b : g f\n.\n",
 		},
 		{"no workers", string(appendWorkers(nil, nil)), ".\n"},
 		{"a line of show jobs", string(appendRow([]byte("H:box:1"), 2, bit(false), bit(true))), "H:box:1\t2\t0\t1\n"},

@@ -67,7 +67,7 @@ func (p *Protocol) NewSession(c *netio.Conn) netio.Session {
 	}
 	s := p.newSession(c)
 	p.mu.Lock()
-	p.sessions[s] = &about{fd: c.FD(), addr: addr}
+	p.sessions[s] = &about{fd: c.FD(), addr: addr, id: "-"}
 	p.mu.Unlock()
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,7 +88,7 @@ type peer struct {
 	// Of the session's goroutine.
 	held, dst []byte
 	out       bytebufferpool.ByteBuffer
-	expects   bool
+	expects   atomic.Bool
 
 	mu   sync.Mutex // guards what follows
 	left []byte     // what has left and the test has not seen
@@ -102,7 +103,7 @@ func (b *bench) connect() *peer {
 		defer close(p.ended)
 		p.s = b.newSession(p)
 		b.Protocol.mu.Lock()
-		b.Protocol.sessions[p.s] = &about{fd: len(b.peers), addr: "127.0.0.1"}
+		b.Protocol.sessions[p.s] = &about{fd: len(b.peers), addr: "127.0.0.1", id: "-"}
 		b.Protocol.mu.Unlock()
 		close(started)
 		defer p.s.Close()
@@ -162,7 +163,7 @@ func (p *peer) feed(in []byte) error {
 
 func (p *peer) Buf() *bytebufferpool.ByteBuffer { return &p.out }
 func (p *peer) WriteBody(body []byte)           { p.out.Write(body) }
-func (p *peer) Expect(something bool)           { p.expects = something }
+func (p *peer) Expect(something bool)           { p.expects.Store(something) }
 func (p *peer) Kill()                           {}
 
 func (p *peer) Flush() error {

@@ -27,12 +27,12 @@ func TestForeground(t *testing.T) {
 		c.expect(`WORK_DATA["H:host:1" "a" "b"] WORK_WARNING["H:host:1" ""] WORK_STATUS["H:host:1" "3" "4"]`)
 		c.asks(`STATUS_RES["H:host:1" "1" "1" "3" "4"]`, typeGetStatus, "H:host:1")
 		c.asks(`STATUS_RES_UNIQUE["u" "1" "1" "3" "4" "1"]`, typeGetStatusUnique, "u")
-		if !c.expects {
+		if !c.expects.Load() {
 			t.Error("a client that waits for a result counts as idle")
 		}
 		w.asks(``, typeWorkComplete, "H:host:1", "done")
 		c.expect(`WORK_COMPLETE["H:host:1" "done"]`)
-		if c.expects {
+		if c.expects.Load() {
 			t.Error("a client whose jobs are done does not count as idle")
 		}
 		c.asks(`STATUS_RES["H:host:1" "0" "0" "0" "0"]`, typeGetStatus, "H:host:1")
@@ -68,16 +68,16 @@ func TestAssignments(t *testing.T) {
 		w.asks(`JOB_ASSIGN_ALL["H:host:1" "f" "u1" "red" "x" "y"]`, typeGrabJobAll)
 		c.ask(typeSubmitJobBG, "f", "u2", "x")
 		w.asks(`JOB_ASSIGN_UNIQ["H:host:2" "f" "u2" "x"]`, typeGrabJobUniq)
-		if !w.expects {
+		if !w.expects.Load() {
 			t.Error("a worker that has jobs counts as idle")
 		}
 		w.ask(typeWorkComplete, "H:host:1", "")
 		w.ask(typeWorkComplete, "H:host:1", "") // which it has no more
-		if !w.expects {
+		if !w.expects.Load() {
 			t.Error("a worker that has a job counts as idle")
 		}
 		w.ask(typeWorkFail, "H:host:2")
-		if w.expects {
+		if w.expects.Load() {
 			t.Error("a worker without jobs does not count as idle")
 		}
 		// Put by beanstalkd's put, it has neither.
@@ -160,6 +160,44 @@ func TestTimes(t *testing.T) {
 		c.expect(``)
 		time.Sleep(time.Second)
 		c.expect(`WORK_FAIL["H:host:3"]`)
+	})
+}
+
+// A worker whose job was taken back, as its time was over, is not at work.
+func TestWorkerWithoutItsJobIsIdle(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		c, w, p := b.connect(), b.connect(), b.engine.NewClient()
+		defer p.Close()
+		expects := func(when string, want bool) {
+			t.Helper()
+			if synctest.Wait(); w.expects.Load() != want {
+				t.Errorf("%s the worker may be silent: %v", when, w.expects.Load())
+			}
+		}
+		w.ask(typeCanDoTimeout, "f", "5")
+		w.ask(typeCanDo, "put")
+		for i, job := range []func(){
+			func() { c.ask(typeSubmitJobBG, "f", "", "x") },
+			func() { put(t, p, "put", "x") },
+		} {
+			handle := fmt.Sprintf("H:host:%d", 2*i+1)
+			job()
+			w.ask(typeGrabJob)
+			expects("with a job", true)
+			time.Sleep(time.Minute)
+			expects("past its time", false)
+			if i == 1 {
+				w.ask(typeGrabJob) // the same
+				w.ask(typeWorkComplete, handle, "")
+			}
+			w.asks(`ERROR["JOB_NOT_FOUND" "Job given in work result not found"]`, typeWorkComplete, handle, "")
+			expects("having said more of it", false)
+			c.ask(typeSubmitJobBG, "f", "", "x")
+			w.ask(typeGrabJob)
+			expects("with another job", true)
+			w.ask(typeWorkComplete, fmt.Sprintf("H:host:%d", 2*i+2), "")
+			expects("having done it", false)
+		}
 	})
 }
 
@@ -255,6 +293,32 @@ func TestHTTP(t *testing.T) {
 		<-p.ended
 		if len(b.shutdowns) > 0 {
 			t.Error("a line in the body of an HTTP request was served")
+		}
+		// What only looks a little like it.
+		p = b.connect()
+		for line, want := range map[string]string{
+			"create function HTTP/1.1": adminOK,
+			"drop function HTTP/1.1":   adminOK,
+			"CREATE FUNCTION HTTP/1.1": adminOK,
+			"cancel job HTTP/1.1":      adminNoJob,
+			"version HTTP/1.1":         "OK test\n",
+			"GET / HTTP/x":             "ERR UNKNOWN_COMMAND Unknown+server+commandGET\r\n",
+			"GET HTTP/1.1":             "ERR UNKNOWN_COMMAND Unknown+server+commandGET\r\n",
+			"get / HTTP/1.1":           "ERR UNKNOWN_COMMAND Unknown+server+commandget\r\n",
+			"HTTP/1.1":                 "ERR UNKNOWN_COMMAND Unknown+server+commandHTTP/1.1\r\n",
+		} {
+			p.send([]byte("create function HTTP/1.1\n"))
+			p.got()
+			p.send([]byte(line + "\n"))
+			if got := string(p.got()); got != want {
+				t.Errorf("%s: got %q, want %q", line, got, want)
+			}
+		}
+		for _, line := range []string{"GET / HTTP/1.1\r\n", "OPTIONS * HTTP/1.0\n", "PROPFIND /a b HTTP/2\n"} {
+			p := b.connect()
+			p.send([]byte(line))
+			p.expect("")
+			<-p.ended
 		}
 	})
 }
@@ -479,7 +543,7 @@ func TestResultsWithoutData(t *testing.T) {
 			w.asks(``, typ, handle)
 			c.expect(fmt.Sprintf(`%s[%q ""]`, names[typ], handle))
 		}
-		if w.expects || c.expects {
+		if w.expects.Load() || c.expects.Load() {
 			t.Error("the jobs have not ended")
 		}
 	})

@@ -1,0 +1,142 @@
+package gearman
+
+// The text admin protocol's commands, as parseAdmin has read them.
+
+import (
+	"bytes"
+
+	"github.com/sheafq/sheaf/shard"
+)
+
+// line serves an admin line, if it is complete.
+func (s *session) line() bool {
+	line, n := cutLine(s.rest)
+	if n == 0 {
+		if len(s.rest) >= maxLine {
+			s.flush()
+			b := s.buf()
+			b.B = append(b.B, adminTooLong...)
+			s.err = errTooLarge
+		}
+		return false
+	}
+	a := parseAdmin(line)
+	if a.verb == adminUnknown && isHTTP(line) {
+		s.err = errHTTP
+		return false
+	}
+	s.flush()
+	s.admin(&a)
+	s.rest = s.rest[n:]
+	return true
+}
+
+// isHTTP tells whether a line is how a request in HTTP begins: a method, a target,
+// the version. Its body could be lines for us, which any web page can have a browser
+// send.
+func isHTTP(line []byte) bool {
+	method, target := bytes.IndexByte(line, ' '), bytes.LastIndexByte(line, ' ')
+	if method <= 0 || target == method {
+		return false
+	}
+	for _, c := range line[:method] {
+		if c < 'A' || c > 'Z' {
+			return false
+		}
+	}
+	version, is := bytes.CutPrefix(line[target+1:], []byte("HTTP/"))
+	return is && len(version) > 0 && '0' <= version[0] && version[0] <= '9'
+}
+
+// admin answers an admin command.
+func (s *session) admin(a *admin) {
+	var functions []functionStatus
+	switch a.verb {
+	case adminStatus, adminPriorityStatus:
+		for _, f := range s.client.Functions() {
+			functions = append(functions, functionStatus{
+				name: f.Name, total: f.High + f.Normal + f.Low + f.Running + f.Delayed, running: f.Running,
+				// What has to wait for its time is of normal priority.
+				queued: [priorities]int{f.High, f.Normal + f.Delayed, f.Low}, workers: f.Workers,
+			})
+		}
+	case adminShowJobs, adminShowUniqueJobs:
+		s.showJobs(a.verb == adminShowUniqueJobs)
+		return
+	}
+	name := string(a.name)
+	b := s.buf()
+	switch a.verb {
+	case adminStatus:
+		b.B = appendStatus(b.B, functions)
+	case adminPriorityStatus:
+		b.B = appendPriorityStatus(b.B, functions)
+	case adminWorkers:
+		b.B = appendWorkers(b.B, s.protocol.workers())
+	case adminMaxQueue:
+		s.client.LimitFunction(name, a.max)
+		b.B = append(b.B, adminOK...)
+	case adminVersion:
+		b.B = appendOK(b.B, s.protocol.cfg.Version)
+	case adminGetPID:
+		b.B = appendOKNumber(b.B, pid)
+	case adminVerbose:
+		b.B = appendOK(b.B, "INFO")
+	case adminCancelJob:
+		b.B = append(b.B, s.cancelJob(a.name)...)
+	case adminCreateFunction:
+		if !validFunction(a.name) {
+			b.B = append(b.B, adminBadFunction...)
+			break
+		}
+		s.client.CreateFunction(name)
+		b.B = append(b.B, adminOK...)
+	case adminDropFunction:
+		b.B = append(b.B, s.dropFunction(name)...)
+	case adminShutdown, adminShutdownGraceful:
+		b.B = append(b.B, adminOK...)
+		s.protocol.cfg.Shutdown(a.verb == adminShutdownGraceful)
+	default:
+		b.B = a.refusal(b.B)
+	}
+}
+
+func (s *session) cancelJob(handle []byte) string {
+	if id, ok := s.protocol.handles.parse(handle); ok {
+		switch s.client.CancelJob(id) {
+		case shard.OK:
+			return adminOK
+		case shard.Failed:
+			return adminFailed
+		}
+	}
+	return adminNoJob
+}
+
+func (s *session) dropFunction(name string) string {
+	switch s.client.DropFunction(name) {
+	case shard.NotFound:
+		return adminNoFunction
+	case shard.Busy:
+		return adminBusy
+	case shard.Failed:
+		return adminFailed
+	}
+	return adminOK
+}
+
+// showJobs answers show jobs and show unique jobs.
+func (s *session) showJobs(uniques bool) {
+	s.client.Tasks(func(t shard.TaskStats) bool {
+		b := s.buf() // each time: it is flushed when it has grown
+		if uniques {
+			b.B = append(append(b.B, t.Unique...), '\n')
+		} else {
+			b.B = s.protocol.handles.append(b.B, t.ID)
+			b.B = appendRow(b.B, int(t.Retries), bit(!t.Background && !t.Waiting), bit(t.Background))
+		}
+		return true
+	})
+	b := s.buf()
+	b.B = append(b.B, adminEnd...)
+}
