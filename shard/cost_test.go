@@ -211,3 +211,30 @@ func TestTimerIsSetForTheEarlier(t *testing.T) {
 		+3s
 		ann <- RESERVED 1 a`)
 }
+
+// TestDropLooksAtTheFunctionAlone: to drop a function is to look at the jobs that
+// wait in it, however many there are elsewhere. What the directory alone has of it
+// is not come across.
+func TestDropLooksAtTheFunctionAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(1, NewDirectory(), 0)
+		defer g.stop()
+		p, _ := g.newWorker(1 << 20)
+		r := p.submit("f", "u", "x", true)
+		var stray *job
+		g.look(func(s *Shard) {
+			stray = newTestJob(s.cfg.Directory.NextID())
+			stray.inTube, stray.tasked, stray.state = s.tubes["f"].number, s.job(r.ID).tasked, reserved
+			s.cfg.Directory.enter(stray, 0)
+		})
+		if st := p.do(0, Request{Op: DropFunction, Name: "f"}).Status; st != OK {
+			t.Errorf("the function is not dropped: %d", st)
+		}
+		g.look(func(s *Shard) {
+			if s.job(stray.id) != stray || s.jobs != 0 {
+				t.Errorf("there are %d jobs, and what the directory alone had is there: %t", s.jobs, s.job(stray.id) == stray)
+			}
+			s.cfg.Directory.leave(stray.id)
+		})
+	})
+}

@@ -69,8 +69,8 @@ func (s *Shard) dropFunction(r *Request) {
 		r.Status = Failed
 	default:
 		t.jobs++ // so that the tube stays until the end
-		for j := range s.all() {
-			if j.inTube == t.number && j.tasked != 0 && j.state != buried {
+		for _, id := range t.queued() {
+			if j := s.job(id); j.tasked != 0 {
 				s.callOff(j)
 			}
 		}

@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // Tube is a named queue. Its name and shard never change and may be read by
 // anyone; all else belongs to whoever has its shard's turn. A *Tube that was
 // answered to Use, Watch or Attach may be named in requests until the matching
@@ -39,6 +41,19 @@ func (t *Tube) paused() bool { return t.pausedUntil != 0 }
 // idle tells whether nothing keeps the tube alive.
 func (t *Tube) idle() bool {
 	return t.using == 0 && t.watching == 0 && t.jobs == 0 && t.function == nil
+}
+
+// queued returns the ids of the ready and the delayed jobs, in order.
+func (t *Tube) queued() []uint64 {
+	ids := make([]uint64, 0, t.ready.len()+t.delayed.len())
+	for i := range t.ready.len() {
+		ids = append(ids, t.ready.at(i).lo)
+	}
+	for i := range t.delayed.len() {
+		ids = append(ids, t.delayed.at(i).ref.job().id)
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // watch is a client's watch on one tube, and its place in the tube's queue of
