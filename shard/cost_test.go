@@ -3,6 +3,7 @@ package shard
 // What things cost: allocations, heap work, and what is kept for later.
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -237,4 +238,39 @@ func TestDropLooksAtTheFunctionAlone(t *testing.T) {
 			s.cfg.Directory.leave(stray.id)
 		})
 	})
+}
+
+// TestListLooksAtFewPagesInOneGo: a shard that is asked for its jobs looks through
+// no more pages before it serves others, however few of the jobs there are its own.
+func TestListLooksAtFewPagesInOneGo(t *testing.T) {
+	d := NewDirectory()
+	g := newRig(2, d, 0)
+	defer g.stop()
+	p := g.newPerson().settleIn("tube1")
+	want := p.putAll(1, 10)
+	const others = 20 * lookStep * pageSize
+	for range others {
+		d.enter(newTestJob(d.NextID()), 0)
+	}
+	want = append(want, p.putAll(1, 10)...)
+	var got []uint64
+	goes := 0
+	for r := (&Request{Op: ListJobs}); ; goes++ {
+		r = p.do(1, Request{Op: ListJobs, ID: r.ID})
+		for _, st := range r.Lists.Tasks {
+			got = append(got, st.ID)
+		}
+		if r.ID == 0 {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the jobs are %d, want %d", got, want)
+	}
+	if goes < others/(lookStep*pageSize) {
+		t.Errorf("there are %d jobs of others, and it took %d goes to look through them", others, goes)
+	}
+	for id := range uint64(others) {
+		d.leave(want[0] + 1 + id)
+	}
 }

@@ -194,22 +194,36 @@ func (d *Directory) leave(id uint64) {
 	}
 }
 
+// lookStep is how many pages are looked through in one go, so that nobody has to
+// wait for long.
+const lookStep = 8
+
+// look calls f for the jobs on the calling shard, in the order of their ids, as far
+// as they are on the next lookStep pages from id first on, whosever those are. It
+// returns the id to go on from, 0 if that was all. The job that it is at may leave
+// meanwhile.
+func (d *Directory) look(first uint64, shard int, f func(*job)) (next uint64) {
+	looked := 0
+	for n, p := range d.pagesFrom(first >> pageBits) {
+		if looked++; looked > lookStep {
+			return n << pageBits
+		}
+		for i := range uint64(pageSize) {
+			if p.shard(i) == shard && n<<pageBits+i >= first {
+				f(jobRef(p.jobs[at(i)].Load()).job())
+			}
+		}
+	}
+	return 0
+}
+
 // all goes through the jobs on the calling shard, in the order of their ids. It
 // looks at every page. The job that it is at may leave meanwhile.
-func (d *Directory) all(shard int) iter.Seq[*job] { return d.allFrom(0, shard) }
-
-// allFrom is all for the jobs from that id on.
-func (d *Directory) allFrom(first uint64, shard int) iter.Seq[*job] {
+func (d *Directory) all(shard int) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
-		for n, p := range d.pagesFrom(first >> pageBits) {
-			for i := range uint64(pageSize) {
-				if p.shard(i) != shard || n<<pageBits+i < first {
-					continue
-				}
-				if !yield(jobRef(p.jobs[at(i)].Load()).job()) {
-					return
-				}
-			}
+		more := true
+		for next := uint64(1); next != 0 && more; {
+			next = d.look(next, shard, func(j *job) { more = more && yield(j) })
 		}
 	}
 }

@@ -108,31 +108,25 @@ func (s *Shard) callOff(j *job) {
 	s.discard(j)
 }
 
-// listStep is how many jobs ListJobs looks at in one go, so that nobody has to
-// wait for long.
-const listStep = 4096
-
-// listJobs serves ListJobs.
+// listJobs serves ListJobs, a step at a time: who asks goes on with the ID of the
+// answer.
 func (s *Shard) listJobs(r *Request) {
 	if r.Lists == nil {
 		r.Lists = new(Lists)
 	}
-	n := 0
-	for j := range s.cfg.Directory.allFrom(r.ID, s.cfg.Index) {
-		if n++; n > listStep {
-			r.ID = j.id
-			return
+	r.ID = s.cfg.Directory.look(r.ID, s.cfg.Index, func(j *job) {
+		if j.state != buried {
+			r.Lists.Tasks = append(r.Lists.Tasks, s.taskStats(j))
 		}
-		if j.state == buried {
-			continue
-		}
-		st := TaskStats{ID: j.id, Background: !j.foreground}
-		if task := s.taskOf(j); task != nil {
-			st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
-		} else {
-			st.Retries = j.timeouts + j.releases
-		}
-		r.Lists.Tasks = append(r.Lists.Tasks, st)
+	})
+}
+
+func (s *Shard) taskStats(j *job) TaskStats {
+	st := TaskStats{ID: j.id, Background: !j.foreground}
+	if task := s.taskOf(j); task != nil {
+		st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
+	} else {
+		st.Retries = j.timeouts + j.releases
 	}
-	r.ID = 0
+	return st
 }
