@@ -134,7 +134,8 @@ func (c *Client) expire(s *Shard) int64 {
 			s.endWait(c, TimedOut)
 		}
 	}
-	for j := c.held.top(); j != nil && j.at <= s.now; j = c.held.top() {
+	for j := c.held.top(); j != nil && j.at <= s.now && s.patient(); j = c.held.top() {
+		s.quota--
 		j.timeouts++
 		s.timeouts++
 		if j.fails {

@@ -199,18 +199,21 @@ func (d *Directory) leave(id uint64) {
 const lookStep = 8
 
 // look calls f for the jobs on the calling shard, in the order of their ids, as far
-// as they are on the next lookStep pages from id first on, whosever those are. It
-// returns the id to go on from, 0 if that was all. The job that it is at may leave
-// meanwhile.
-func (d *Directory) look(first uint64, shard int, f func(*job)) (next uint64) {
+// as they are on the next lookStep pages from id first on, whosever those are, or
+// until f returns false. It returns the id to go on from, 0 if that was all. The job
+// that it is at may leave meanwhile.
+func (d *Directory) look(first uint64, shard int, f func(*job) bool) (next uint64) {
 	looked := 0
 	for n, p := range d.pagesFrom(first >> pageBits) {
 		if looked++; looked > lookStep {
 			return n << pageBits
 		}
 		for i := range uint64(pageSize) {
-			if p.shard(i) == shard && n<<pageBits+i >= first {
-				f(jobRef(p.jobs[at(i)].Load()).job())
+			if p.shard(i) != shard || n<<pageBits+i < first {
+				continue
+			}
+			if !f(jobRef(p.jobs[at(i)].Load()).job()) {
+				return n<<pageBits + i + 1
 			}
 		}
 	}
@@ -223,7 +226,10 @@ func (d *Directory) all(shard int) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		more := true
 		for next := uint64(1); next != 0 && more; {
-			next = d.look(next, shard, func(j *job) { more = more && yield(j) })
+			next = d.look(next, shard, func(j *job) bool {
+				more = yield(j)
+				return more
+			})
 		}
 	}
 }

@@ -70,6 +70,10 @@
 //     touched, but for a logarithm. One timer serves all deadlines of a shard.
 //   - No command on the hot path allocates in steady state, but a put of a large
 //     body, which the connection has allocated.
+//   - No command, and nothing that comes due, keeps a shard from others for more than
+//     about a thousand jobs at a time, nor fills a batch of the log with more than
+//     belongs in one: see steps.go. But a client that goes leaves at once all that it
+//     has.
 //   - Large bodies are never copied; an answer refers to the job's body even when
 //     the job is deleted before the answer has been written.
 //   - The garbage collector does nothing for each job.

@@ -140,6 +140,8 @@ type Request struct {
 
 	ids []uint64 // clean
 
+	progress *progress // of one that takes more than one step, while it is served
+
 	// Task is of Submit, and in the answer of Grab: nil if the job was not
 	// submitted by Gearman.
 	Task *Task

@@ -91,13 +91,15 @@ type function struct {
 	sleepers watchList // workers that are told when there is a job
 	workers  int
 	limits   [3]uint32 // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
+	dropped  bool      // it is being dropped, and was not named since
 }
 
-// function returns t's, made if need be.
+// asFunction returns t's function, made if need be.
 func (t *Tube) asFunction() *function {
 	if t.function == nil {
 		t.function = &function{uniques: make(map[taskKey]*job)}
 	}
+	t.function.dropped = false
 	return t.function
 }
 

@@ -156,7 +156,8 @@ func (s *Shard) unpause(t *Tube) {
 // expire lets t's delays and its pause run out that have come due, and returns
 // when the next one does, 0 for never.
 func (t *Tube) expire(s *Shard) int64 {
-	for j := t.delayed.top(); j != nil && j.at <= s.now; j = t.delayed.top() {
+	for j := t.delayed.top(); j != nil && j.at <= s.now && s.patient(); j = t.delayed.top() {
+		s.quota--
 		s.undelay(j)
 		s.makeReady(j)
 	}
