@@ -218,7 +218,10 @@ func (s *Shard) check() error {
 			listening--
 		}
 		asleep := 0
-		for _, w := range c.watches {
+		for i, w := range c.watches {
+			if w.place != i || c.watchOn(w.tube) != w {
+				fail("watch %d of a client is not found where it is", i)
+			}
 			if f := w.tube.function; c.waiter.inbox != nil && f == nil {
 				fail("a worker watches %s, which is no function", w.tube.Name)
 			} else if f != nil && f.sleepers.has(w) {

@@ -3,6 +3,7 @@ package shard
 // What things cost: allocations, heap work, and what is kept for later.
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -273,4 +274,59 @@ func TestListLooksAtFewPagesInOneGo(t *testing.T) {
 	for id := range uint64(others) {
 		d.leave(want[0] + 1 + id)
 	}
+}
+
+// TestManyFunctions: a worker's functions are found without looking at each other
+// one, which it may have very many of.
+func TestManyFunctions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(1, NewDirectory(), 0)
+		defer g.stop()
+		p, peer := g.newWorker(1 << 20)
+		const n = 10 * fewWatches
+		for i := range n {
+			p.canDo(fmt.Sprint("f", i))
+		}
+		g.look(func(s *Shard) {
+			c := p.sides[0]
+			all := c.watches
+			c.watches = nil
+			for i, w := range all {
+				if got := c.watchOn(w.tube); got != w || w.place != i {
+					t.Fatalf("watch %d is not found without the list", i)
+				}
+			}
+			c.watches = all
+		})
+		told := func() (n int) {
+			peer.inbox.Take(func(*Event) { n++ })
+			return n
+		}
+		p.do(0, Request{Op: Doze})
+		p.submit("f3", "u", "x", true)
+		if n := told(); n != 1 {
+			t.Errorf("a job is told of %d times", n)
+		}
+		p.do(0, Request{Op: CanDo, Name: "another", N: 1})
+		if n := told(); n != 0 {
+			t.Errorf("one more function, and the job in the others is told of again %d times", n)
+		}
+		p.submit("one more", "u", "x", true)
+		p.do(0, Request{Op: CanDo, Name: "one more", N: 1})
+		if n := told(); n != 1 {
+			t.Errorf("a job in the new function is told of %d times", n)
+		}
+		for i := range n {
+			p.do(0, Request{Op: Ignore, Tube: p.watched[i]})
+		}
+		g.look(func(s *Shard) {
+			if c := p.sides[0]; len(c.watches) != 2 || len(c.byTube) != 2 {
+				t.Errorf("%d watches are left, %d by tube", len(c.watches), len(c.byTube))
+			}
+			if err := s.check(); err != nil {
+				t.Error(err)
+			}
+		})
+		p.detach()
+	})
 }

@@ -42,7 +42,7 @@ const (
 	Cancel   // the client no longer waits
 	Soonest  // -> Soonest
 	Gather   // -> Stats
-	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, Doze, which an event answers -> Tube
+	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, it sleeps, see Doze, and an event tells of a job there -> Tube
 	Doze     // NotFound: there is no job, and an event will tell of one
 	EndWaits // the server goes down: no job is given out any more, and all waits are answered Aborted
 	Tubes    // -> Lists; only the first shard, which keeps the roster, knows

@@ -313,7 +313,7 @@ func (s *Shard) watch(c *Client, name string) *Tube {
 
 func (s *Shard) newWatch(c *Client, t *Tube) *watch {
 	w := &watch{client: c, tube: t}
-	c.watches = append(c.watches, w)
+	c.addWatch(w)
 	t.watching++
 	if c.waiter.inbox != nil {
 		t.function.workers++
@@ -325,23 +325,19 @@ func (s *Shard) newWatch(c *Client, t *Tube) *watch {
 }
 
 func (s *Shard) ignore(c *Client, t *Tube) {
-	i, _ := c.watchOn(t)
-	s.unwatch(c, i)
+	s.unwatch(c.watchOn(t))
 }
 
-// unwatch takes c's watch with that index off its list.
-func (s *Shard) unwatch(c *Client, i int) {
-	t := c.watches[i].tube
+// unwatch ends a watch.
+func (s *Shard) unwatch(w *watch) {
+	c, t := w.client, w.tube
 	if c.waiter.inbox != nil {
 		t.function.workers--
 	}
 	if c.dozing {
-		t.function.sleepers.remove(c.watches[i])
+		t.function.sleepers.remove(w)
 	}
-	last := len(c.watches) - 1
-	c.watches[i] = c.watches[last]
-	c.watches[last] = nil
-	c.watches = c.watches[:last]
+	c.removeWatch(w)
 	t.watching--
 	s.drop(t)
 }
@@ -364,7 +360,7 @@ func (s *Shard) detach(c *Client) {
 	s.deafen(c)
 	s.giveBack(c)
 	for len(c.watches) > 0 {
-		s.unwatch(c, 0)
+		s.unwatch(c.watches[0])
 	}
 	if c.using != nil {
 		s.unuse(c, c.using)

@@ -287,7 +287,7 @@ func (s *Shard) term(j *job, c *Client) key {
 	if j.tasked == 0 {
 		at = s.now + int64(j.ttr)*second
 	}
-	if _, w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
+	if w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
 		if end := s.now + int64(w.timeout)*second; end <= at {
 			at, j.fails = end, true
 		} else {
@@ -499,22 +499,24 @@ func (s *Shard) describe(r *Request, j *job) {
 	}
 }
 
-// canDo serves CanDo.
+// canDo serves CanDo. It does not look at the client's other functions, of which
+// there may be many: if there is a job in one, the client does not sleep, or has
+// been told already.
 func (s *Shard) canDo(r *Request) {
 	c := r.Client
 	t := s.tube(r.Name)
 	t.asFunction()
 	r.Tube = t
-	_, w := c.watchOn(t)
+	w := c.watchOn(t)
 	if w == nil {
 		w = s.newWatch(c, t)
 	}
 	w.timeout = r.TTR
 	switch {
 	case r.N == 0:
-	case s.hasJobFor(c):
+	case t.ready.len() > 0 && !t.paused() && !s.failed && !s.ending:
 		s.send(c, &Event{Kind: Wake}, false)
-	default:
+	case len(c.watches) == 1: // it could not sleep here before
 		s.lull(c)
 	}
 }

@@ -62,6 +62,7 @@ type watch struct {
 	client     *Client
 	tube       *Tube
 	prev, next *watch
+	place      int    // in the client's watches
 	timeout    uint32 // of a Gearman worker: seconds after which the job has failed; 0 for none
 }
 
