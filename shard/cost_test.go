@@ -241,15 +241,15 @@ func TestDropLooksAtTheFunctionAlone(t *testing.T) {
 	})
 }
 
-// TestListLooksAtFewPagesInOneGo: a shard that is asked for its jobs looks through
-// no more pages before it serves others, however few of the jobs there are its own.
-func TestListLooksAtFewPagesInOneGo(t *testing.T) {
+// TestListLooksAtFewIDsInOneGo: a shard that is asked for its jobs looks through
+// so many ids before it serves others, however few of the jobs there are its own.
+func TestListLooksAtFewIDsInOneGo(t *testing.T) {
 	d := NewDirectory()
 	g := newRig(2, d, 0)
 	defer g.stop()
 	p := g.newPerson().settleIn("tube1")
 	want := p.putAll(1, 10)
-	const others = 20 * lookStep * pageSize
+	const others = 20 * lookStep * groupSize
 	for range others {
 		d.enter(newTestJob(d.NextID()), 0)
 	}
@@ -268,7 +268,7 @@ func TestListLooksAtFewPagesInOneGo(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the jobs are %d, want %d", got, want)
 	}
-	if goes < others/(lookStep*pageSize) {
+	if goes < others/(lookStep*groupSize) {
 		t.Errorf("there are %d jobs of others, and it took %d goes to look through them", others, goes)
 	}
 	for id := range uint64(others) {

@@ -145,7 +145,7 @@ func pop(l *[]*chunk) *chunk {
 // newRegion returns one of that many bytes, nil if the system has no memory.
 func newRegion(size int) *region {
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
+	if err != nil || uintptr(unsafe.Pointer(&memory[size-1])) > refMask { // which Linux does not do unasked
 		return nil
 	}
 	r := &region{memory: memory}
