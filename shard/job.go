@@ -153,7 +153,7 @@ func (s *jobStore) taskOf(j *job) *Task { return s.tasks.at(j.tasked) }
 // budget, in bytes: its slot, its place in a heap, and the body if that is elsewhere.
 // (The directory counts itself.)
 func footprint(body int) int64 {
-	n := (slotFor(body)+slotStep-1)/slotStep*slotStep + 24
+	n := slotSize(slotFor(body)) + 24
 	if body > Inline {
 		n += body
 	}

@@ -161,7 +161,7 @@ func (s *Shard) put(r *Request) {
 	case s.failed:
 		r.Status = Failed
 		return
-	case !s.memory.fits(footprint(len(r.Body))):
+	case !s.fits(len(r.Body), 0):
 		r.Status = OutOfMemory
 		return
 	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):

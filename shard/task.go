@@ -122,9 +122,9 @@ func (s *Shard) submit(r *Request) {
 			return
 		}
 	}
-	size := footprint(len(r.Body)) + task.footprint()
+	more := task.footprint()
 	if !task.Background {
-		size += listenerFootprint
+		more += listenerFootprint
 	}
 	logged := s.log != nil && task.Background
 	switch band := bandOf(r.Pri); {
@@ -132,7 +132,7 @@ func (s *Shard) submit(r *Request) {
 		r.Status = Failed
 	case f != nil && f.limits[band] > 0 && t.jobs-t.buried.n >= int(f.limits[band]):
 		r.Status = QueueFull
-	case !s.memory.fits(size):
+	case !s.fits(len(r.Body), more):
 		r.Status = OutOfMemory
 	case logged && !s.log.FitsPut(binlog.MostPut(len(r.Name), len(r.Body), task.size())):
 		s.noRoom(r)
