@@ -83,7 +83,8 @@
 //
 // Jobs are in memory of their shard that the garbage collector does not know (see
 // slab), and whatever refers to many of them, heaps and the directory, has nothing
-// in it to look at either. Ten million jobs and their bodies took it a second of a
+// in it to look at either. Both keep more than is in use when jobs go and others stay;
+// the memory budget counts that, but for a slack (see slab and Directory). Ten million jobs and their bodies took it a second of a
 // core otherwise, in which clients had to wait for hundreds of milliseconds.
 //
 // For that a body of up to Inline bytes is behind its job, and copied twice:

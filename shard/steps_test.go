@@ -210,7 +210,7 @@ func testDropInSteps(t *testing.T) {
 	}
 	check("dropped", 0, 0)
 
-	last := submitAll()
+	submitAll()
 	synctest.Wait()
 	r, second := drop(), drop()
 	g.turnWith(p.ready(r))
@@ -227,7 +227,7 @@ func testDropInSteps(t *testing.T) {
 	}
 	check("dropped again", 0, 0)
 
-	last = submitAll()
+	last := submitAll()
 	synctest.Wait()
 	r, second = drop(), drop()
 	reserve := &Request{Op: ReserveJob, ID: last}
