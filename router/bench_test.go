@@ -216,7 +216,8 @@ func BenchmarkHandoff(b *testing.B) {
 	}
 }
 
-// TestNoAllocations: in steady state no command allocates anything.
+// TestNoAllocations: in steady state no command allocates anything, but that the
+// directory has a page more for 32 ids.
 func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -238,14 +239,18 @@ func TestNoAllocations(t *testing.T) {
 			return ids[0]
 		}
 		put := func() { putOne(c, 1); finish(t, c, nil) }
-		measure := func(name string, f func()) {
+		measureSome := func(name string, most float64, f func()) {
 			t.Helper()
 			for range 200 { // steady state
 				f()
 			}
-			if n := testing.AllocsPerRun(500, f); n != 0 {
+			if n := testing.AllocsPerRun(500, f); n > most {
 				t.Errorf("%d shards: %s: %v allocations", shards, name, n)
 			}
+		}
+		measure := func(name string, f func()) {
+			t.Helper()
+			measureSome(name, 0, f)
 		}
 
 		measure("put, reserve, delete", func() {
@@ -253,7 +258,7 @@ func TestNoAllocations(t *testing.T) {
 			id := reserve(c, 0)
 			one(func(r *shard.Request) { r.ID = id }, shard.Delete)
 		})
-		measure("the same in chains of 64", func() { ids = cycle(t, c, 64, ids) })
+		measureSome("the same in chains of 64", 2, func() { ids = cycle(t, c, 64, ids) })
 		put()
 		measure("reserve, touch, release", func() {
 			id := reserve(c, 0)

@@ -29,8 +29,8 @@ type Client struct {
 	seats  []*seat // all that there are
 
 	used    *shard.Tube
-	watched []*shard.Tube // in the order of the reference, see Ignore
-	watches []*seat       // those with a watched tube
+	watched watchList
+	watches []*seat // those with a watched tube
 
 	arena
 	// queue[head:], in the arena, is what is queued. It belongs to one shard (target, if any
@@ -128,7 +128,7 @@ func (c *Client) tubesNeedOrder() bool {
 		}
 		return t != some
 	}
-	return another(c.used) || slices.ContainsFunc(c.watched, another)
+	return another(c.used) || slices.ContainsFunc(c.watched.tubes, another)
 }
 
 // leaveTubes gives back the jobs and leaves the tubes of a client at several
@@ -139,10 +139,8 @@ func (c *Client) leaveTubes() {
 			c.do(s, shard.Request{Op: shard.GiveBack})
 		}
 	}
-	for n := len(c.watched); n > 0; n-- {
-		t := c.watched[0]
-		c.watched[0] = c.watched[n-1]
-		c.do(c.seat(t.Shard), shard.Request{Op: shard.Ignore, Tube: t})
+	for len(c.watched.tubes) > 0 {
+		c.unwatch(0)
 	}
 	c.do(c.seat(c.used.Shard), shard.Request{Op: shard.Unuse, Tube: c.used})
 }
@@ -168,10 +166,9 @@ func (c *Client) interrupt(why int32) {
 // Used returns the tube that puts go to.
 func (c *Client) Used() *shard.Tube { return c.used }
 
-// Watched returns the watched tubes in the order of the reference: a new one
-// comes last, and the last one takes the place of one that is ignored. The
-// slice is the client's.
-func (c *Client) Watched() []*shard.Tube { return c.watched }
+// Watched returns the watched tubes in the order of the reference, see watchList.
+// The slice is the client's.
+func (c *Client) Watched() []*shard.Tube { return c.watched.tubes }
 
 // MarkProducer and MarkWorker count the client among the clients that have put
 // and that have reserved.
@@ -231,17 +228,15 @@ func (c *Client) Use(name string) {
 
 // Watch adds the tube of that name to the watch list.
 func (c *Client) Watch(name string) {
-	for _, t := range c.watched {
-		if t.Name == name {
-			return
-		}
+	if c.watched.index(name) >= 0 {
+		return
 	}
 	s := c.seat(c.router.shardOf(name))
 	c.addWatch(s, c.do(s, shard.Request{Op: shard.Watch, Name: name}).Tube)
 }
 
 func (c *Client) addWatch(s *seat, t *shard.Tube) {
-	c.watched = append(c.watched, t)
+	c.watched.add(t)
 	if s.watched++; s.watched == 1 {
 		c.watches = append(c.watches, s)
 	}
@@ -250,26 +245,20 @@ func (c *Client) addWatch(s *seat, t *shard.Tube) {
 // Ignore takes the tube of that name off the watch list. It reports false, and
 // does nothing, if it is the only one there.
 func (c *Client) Ignore(name string) bool {
-	for i, t := range c.watched {
-		if t.Name != name {
-			continue
-		}
-		last := len(c.watched) - 1
-		if last == 0 {
-			return false
-		}
-		c.unwatch(i)
+	i := c.watched.index(name)
+	switch {
+	case i < 0:
 		return true
+	case len(c.watched.tubes) == 1:
+		return false
 	}
+	c.unwatch(i)
 	return true
 }
 
 // unwatch takes the tube with that index off the watch list.
 func (c *Client) unwatch(i int) {
-	t, last := c.watched[i], len(c.watched)-1
-	c.watched[i] = c.watched[last]
-	c.watched[last] = nil
-	c.watched = c.watched[:last]
+	t := c.watched.remove(i)
 	s := c.seat(t.Shard)
 	c.do(s, shard.Request{Op: shard.Ignore, Tube: t})
 	if s.watched--; s.watched == 0 {

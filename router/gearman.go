@@ -29,23 +29,22 @@ func (c *Client) CanDo(function string, timeout uint32) {
 		r.N = 1
 	}
 	t := c.do(s, r).Tube
-	if !slices.Contains(c.watched, t) {
+	if c.watched.index(function) < 0 {
 		c.addWatch(s, t)
 	}
 }
 
 // CantDo watches a function no more.
 func (c *Client) CantDo(function string) {
-	i := slices.IndexFunc(c.watched, func(t *shard.Tube) bool { return t.Name == function })
-	if i >= 0 {
+	if i := c.watched.index(function); i >= 0 {
 		c.unwatch(i)
 	}
 }
 
 // CantDoAny watches nothing more.
 func (c *Client) CantDoAny() {
-	for len(c.watched) > 0 {
-		c.unwatch(len(c.watched) - 1)
+	for n := len(c.watched.tubes); n > 0; n-- {
+		c.unwatch(n - 1)
 	}
 }
 
@@ -165,4 +164,4 @@ func (c *Client) ask(function string, r shard.Request) shard.Status {
 }
 
 // CanDoAny tells whether the client watches any function.
-func (c *Client) CanDoAny() bool { return len(c.watched) > 0 }
+func (c *Client) CanDoAny() bool { return len(c.watched.tubes) > 0 }

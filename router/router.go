@@ -60,6 +60,7 @@ func New(cfg Config) (*Router, error) {
 		directory: shard.NewDirectory(),
 		budget:    shard.NewBudget(cfg.MaxMemory, cfg.Shards),
 	}
+	r.directory.ChargeTo(r.budget)
 	found, err := r.recover(cfg)
 	if err != nil {
 		return nil, err

@@ -64,8 +64,8 @@ func TestHandshakeUnderStress(t *testing.T) {
 	st.assassins.Wait()
 	st.drain()
 	idleEngine(t, st.r)
-	if pages := st.r.directory.Pages(); pages > 1 {
-		t.Errorf("%d pages in the directory without a job", pages)
+	if pages := st.r.directory.Groups(); pages > 1 {
+		t.Errorf("%d groups in the directory without a job", pages)
 	}
 	t.Logf("%d lives, %d jobs, %d reserved (%d expired), answers of reserve: %d job, %d timed out, %d deadline soon, %d aborted",
 		st.lives.Load(), st.next.Load(), st.reserved.Load(), st.expired.Load(), st.answers[shard.OK].Load(),

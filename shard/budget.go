@@ -8,7 +8,8 @@ import (
 // Budget is the cap on the memory of all jobs of the process, shared by its
 // shards. Each shard counts exactly for itself and reports only when it has
 // drifted by more than the slack, so the shared word is seldom written; the
-// cap holds to within the slack times the number of shards.
+// cap holds to within the slack times the number of shards. The directory does
+// likewise.
 type Budget struct {
 	max   int64 // bytes; 0 for no cap
 	slack int64
@@ -67,8 +68,9 @@ func (b *Budget) Free(n int) {
 // ration is a shard's own side of the Budget.
 type ration struct {
 	*Budget
-	total int64 // used by this shard
-	drift int64 // of that, not yet reported
+	total  int64 // used by this shard
+	drift  int64 // of that, not yet reported
+	excess int64 // of that, what jobs of other sizes cannot use, see slab
 }
 
 // charge counts n bytes more, or less.

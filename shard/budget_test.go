@@ -1,6 +1,9 @@
 package shard
 
-import "testing"
+import (
+	"testing"
+	"testing/synctest"
+)
 
 // putAll puts bodies of that size into a tube until one is refused, at most n,
 // and returns the ids of those that were taken.
@@ -163,5 +166,71 @@ func TestBudgetSlack(t *testing.T) {
 		if r.used.Load()+r.drift != r.total {
 			t.Errorf("%d bytes reported and %d to report for %d", r.used.Load(), r.drift, r.total)
 		}
+	}
+}
+
+// TestBudgetBoundsMemory: jobs of one size fill the cap, all go but one in each
+// chunk, and those of the next size come. The system does not give more than the cap
+// and what README says of each shard.
+func TestBudgetBoundsMemory(t *testing.T) { synctest.Test(t, testBudgetBoundsMemory) }
+
+func testBudgetBoundsMemory(t *testing.T) {
+	const limit = 8 << 20
+	g := newRig(1, NewDirectory(), limit)
+	defer g.stop()
+	p := g.newPerson()
+	for size := Inline; size > 100; size -= 64 {
+		ids := p.putAll(1<<20, size)
+		g.look(func(s *Shard) {
+			if got := resident(t, &s.slab); got > limit+slack+maxSpare*chunkSize {
+				t.Fatalf("with jobs of %d bytes %d have become resident of a cap of %d", size, got, limit)
+			}
+		})
+		first := make(map[uint32]bool)
+		var rest []uint64
+		g.look(func(s *Shard) {
+			for _, id := range ids {
+				if c := s.job(id).chunk; first[c] {
+					rest = append(rest, id)
+				} else {
+					first[c] = true
+				}
+			}
+		})
+		p.deleteAll(rest)
+	}
+	g.look(func(s *Shard) {
+		if err := s.check(); err != nil {
+			t.Error(err)
+		}
+		if s.slab.unused < limit/2 {
+			t.Errorf("%d bytes are unused: this has not tried hard", s.slab.unused)
+		}
+	})
+	// There is room where others were.
+	if n := len(p.putAll(100, Inline)); n != 100 {
+		t.Errorf("of 100 jobs of a size that there is room for %d were taken", n)
+	}
+	synctest.Wait()
+}
+
+// TestSmallBudgetOfManyShards: jobs of all sizes on all of many shards find room in
+// a small cap, though they leave most of their chunks unused.
+func TestSmallBudgetOfManyShards(t *testing.T) {
+	const shards, limit = 9, 1 << 20
+	g := newRig(shards, NewDirectory(), limit)
+	defer g.stop()
+	all := int64(0)
+	for i := range shards {
+		p := g.newPerson().settleIn("tube" + string(rune('0'+i)))
+		for size := 2; size <= Inline; size += 16 {
+			if len(p.putAll(1, size)) == 0 {
+				t.Fatalf("shard %d has no room for %d bytes, at %d of %d", i, size, all, limit)
+			}
+			all += footprint(size)
+		}
+	}
+	if all < limit/4 {
+		t.Errorf("the jobs take %d bytes of %d", all, limit)
 	}
 }

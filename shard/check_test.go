@@ -218,7 +218,10 @@ func (s *Shard) check() error {
 			listening--
 		}
 		asleep := 0
-		for _, w := range c.watches {
+		for i, w := range c.watches {
+			if w.place != i || c.watchOn(w.tube) != w {
+				fail("watch %d of a client is not found where it is", i)
+			}
 			if f := w.tube.function; c.waiter.inbox != nil && f == nil {
 				fail("a worker watches %s, which is no function", w.tube.Name)
 			} else if f != nil && f.sleepers.has(w) {
@@ -268,7 +271,7 @@ func (s *Shard) check() error {
 	if jobs != s.jobs || jobs != len(place) {
 		fail("%d jobs are counted for %d in the directory and %d in their places", s.jobs, jobs, len(place))
 	}
-	if memory != s.memory.total {
+	if memory += excess(s.slab.unused); memory != s.memory.total {
 		fail("%d bytes counted for %d", s.memory.total, memory)
 	}
 	if d := s.memory.drift; d > s.memory.slack || d < -s.memory.slack {
@@ -322,7 +325,7 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 	for j := range s.all() {
 		c := s.slab.chunks[j.chunk]
 		at := uintptr(unsafe.Pointer(j)) - uintptr(unsafe.Pointer(&c.memory[0]))
-		if at%uintptr(c.slot) != 0 || at >= uintptr(c.fresh) || int(c.slot) != (slotFor(int(j.size))+slotStep-1)/slotStep*slotStep {
+		if at%uintptr(c.slot) != 0 || at >= uintptr(c.fresh) || int(c.slot) != slotSize(slotFor(int(j.size))) {
 			fail("job %d with a body of %d bytes is at %d of a chunk of slots of %d bytes", j.id, j.size, at, c.slot)
 		}
 		used[j.chunk]++
@@ -343,6 +346,15 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 		} else if c != nil {
 			holders[c] = true
 		}
+	}
+	unused := int64(0)
+	for _, c := range s.slab.chunks {
+		if c.used > 0 {
+			unused += chunkSize - int64(c.used)*int64(c.slot)
+		}
+	}
+	if unused != s.slab.unused {
+		fail("%d bytes of the slab count as unused for %d", s.slab.unused, unused)
 	}
 	roomy := make(map[*chunk]bool)
 	for i, c := range s.slab.room {

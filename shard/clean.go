@@ -190,20 +190,30 @@ func (s *Shard) move(j *job) {
 	}
 }
 
-// endCleaning is called when all of segment r.N was read and told, or 0.
-func (s *Shard) endCleaning(r *Request) {
-	s.cleaning = false
-	if r.N == 0 {
+// endCleaning is called when all of segment r.N was read and told, or 0. It reports
+// whether there is more to do.
+func (s *Shard) endCleaning(r *Request) (more bool) {
+	switch {
+	case r.N == 0:
 		s.cleanAfter = s.now + second/10
-		return
+	case s.failed || s.segments[0].index != r.N || s.segments[0].jobs == 0:
+	default:
+		more = s.cleanTheLongWay(r)
 	}
-	if s.failed || s.segments[0].index != r.N || s.segments[0].jobs == 0 {
-		return
-	}
-	// Some of it could not be read: find the jobs the long way.
-	for j := range s.all() {
+	s.cleaning = more
+	return more
+}
+
+// cleanTheLongWay is for a segment of which some could not be read: it looks at all
+// jobs that there are. It does a step of that, and reports whether there is more to
+// do.
+func (s *Shard) cleanTheLongWay(r *Request) (more bool) {
+	oldest := &s.segments[0]
+	r.ID = s.cfg.Directory.look(r.ID, s.cfg.Index, func(j *job) bool {
 		if j.file == uint32(r.N) {
 			s.move(j)
 		}
-	}
+		return oldest.jobs > 0 && !s.filled()
+	})
+	return r.ID != 0 && oldest.jobs > 0
 }

@@ -11,6 +11,7 @@ type Client struct {
 	held     jobHeap // reserved jobs by deadline
 	heldList jobList // the same in the order of reserving
 	watches  []*watch
+	byTube   map[*Tube]*watch // the watches, if there are or were many; else nil
 	using    *Tube
 
 	// Of a Gearman client: the jobs that it waits for, and that it is to be told
@@ -112,14 +113,45 @@ func (c *Client) best() *job {
 	return best
 }
 
-// watchOn returns the client's watch on t, and its index; nil if there is none.
-func (c *Client) watchOn(t *Tube) (int, *watch) {
-	for i, w := range c.watches {
+// fewWatches is how many are looked through for one.
+const fewWatches = 16
+
+// watchOn returns the client's watch on t, nil if there is none.
+func (c *Client) watchOn(t *Tube) *watch {
+	if c.byTube != nil {
+		return c.byTube[t]
+	}
+	for _, w := range c.watches {
 		if w.tube == t {
-			return i, w
+			return w
 		}
 	}
-	return -1, nil
+	return nil
+}
+
+// addWatch enters w, behind the others.
+func (c *Client) addWatch(w *watch) {
+	w.place = len(c.watches)
+	c.watches = append(c.watches, w)
+	switch {
+	case c.byTube != nil:
+		c.byTube[w.tube] = w
+	case len(c.watches) > fewWatches:
+		c.byTube = make(map[*Tube]*watch, 2*fewWatches)
+		for _, w := range c.watches {
+			c.byTube[w.tube] = w
+		}
+	}
+}
+
+// removeWatch takes w out. The last one takes its place.
+func (c *Client) removeWatch(w *watch) {
+	last := len(c.watches) - 1
+	c.watches[w.place] = c.watches[last]
+	c.watches[w.place].place = w.place
+	c.watches[last] = nil
+	c.watches = c.watches[:last]
+	delete(c.byTube, w.tube)
 }
 
 // expire lets the TTRs of held jobs and the wait run out that have come due,
@@ -134,7 +166,8 @@ func (c *Client) expire(s *Shard) int64 {
 			s.endWait(c, TimedOut)
 		}
 	}
-	for j := c.held.top(); j != nil && j.at <= s.now; j = c.held.top() {
+	for j := c.held.top(); j != nil && j.at <= s.now && s.patient(); j = c.held.top() {
+		s.quota--
 		j.timeouts++
 		s.timeouts++
 		s.send(c, &Event{Kind: Expired, ID: j.id}, false)

@@ -3,6 +3,8 @@ package shard
 // What things cost: allocations, heap work, and what is kept for later.
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -210,4 +212,121 @@ func TestTimerIsSetForTheEarlier(t *testing.T) {
 		bob <- RESERVED 2 b
 		+3s
 		ann <- RESERVED 1 a`)
+}
+
+// TestDropLooksAtTheFunctionAlone: to drop a function is to look at the jobs that
+// wait in it, however many there are elsewhere. What the directory alone has of it
+// is not come across.
+func TestDropLooksAtTheFunctionAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(1, NewDirectory(), 0)
+		defer g.stop()
+		p, _ := g.newWorker(1 << 20)
+		r := p.submit("f", "u", "x", true)
+		var stray *job
+		g.look(func(s *Shard) {
+			stray = newTestJob(s.cfg.Directory.NextID())
+			stray.inTube, stray.tasked, stray.state = s.tubes["f"].number, s.job(r.ID).tasked, reserved
+			s.cfg.Directory.enter(stray, 0)
+		})
+		if st := p.do(0, Request{Op: DropFunction, Name: "f"}).Status; st != OK {
+			t.Errorf("the function is not dropped: %d", st)
+		}
+		g.look(func(s *Shard) {
+			if s.job(stray.id) != stray || s.jobs != 0 {
+				t.Errorf("there are %d jobs, and what the directory alone had is there: %t", s.jobs, s.job(stray.id) == stray)
+			}
+			s.cfg.Directory.leave(stray.id)
+		})
+	})
+}
+
+// TestListLooksAtFewIDsInOneGo: a shard that is asked for its jobs looks through
+// so many ids before it serves others, however few of the jobs there are its own.
+func TestListLooksAtFewIDsInOneGo(t *testing.T) {
+	d := NewDirectory()
+	g := newRig(2, d, 0)
+	defer g.stop()
+	p := g.newPerson().settleIn("tube1")
+	want := p.putAll(1, 10)
+	const others = 20 * lookStep * groupSize
+	for range others {
+		d.enter(newTestJob(d.NextID()), 0)
+	}
+	want = append(want, p.putAll(1, 10)...)
+	var got []uint64
+	goes := 0
+	for r := (&Request{Op: ListJobs}); ; goes++ {
+		r = p.do(1, Request{Op: ListJobs, ID: r.ID})
+		for _, st := range r.Lists.Tasks {
+			got = append(got, st.ID)
+		}
+		if r.ID == 0 {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the jobs are %d, want %d", got, want)
+	}
+	if goes < others/(lookStep*groupSize) {
+		t.Errorf("there are %d jobs of others, and it took %d goes to look through them", others, goes)
+	}
+	for id := range uint64(others) {
+		d.leave(want[0] + 1 + id)
+	}
+}
+
+// TestManyFunctions: a worker's functions are found without looking at each other
+// one, which it may have very many of.
+func TestManyFunctions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(1, NewDirectory(), 0)
+		defer g.stop()
+		p, peer := g.newWorker(1 << 20)
+		const n = 10 * fewWatches
+		for i := range n {
+			p.canDo(fmt.Sprint("f", i))
+		}
+		g.look(func(s *Shard) {
+			c := p.sides[0]
+			all := c.watches
+			c.watches = nil
+			for i, w := range all {
+				if got := c.watchOn(w.tube); got != w || w.place != i {
+					t.Fatalf("watch %d is not found without the list", i)
+				}
+			}
+			c.watches = all
+		})
+		told := func() (n int) {
+			peer.inbox.Take(func(*Event) { n++ })
+			return n
+		}
+		p.do(0, Request{Op: Doze})
+		p.submit("f3", "u", "x", true)
+		if n := told(); n != 1 {
+			t.Errorf("a job is told of %d times", n)
+		}
+		p.do(0, Request{Op: CanDo, Name: "another", N: 1})
+		if n := told(); n != 0 {
+			t.Errorf("one more function, and the job in the others is told of again %d times", n)
+		}
+		p.submit("one more", "u", "x", true)
+		p.do(0, Request{Op: CanDo, Name: "one more", N: 1})
+		if n := told(); n != 1 {
+			t.Errorf("a job in the new function is told of %d times", n)
+		}
+		for i := range n {
+			p.do(0, Request{Op: Ignore, Tube: p.watched[i]})
+		}
+		g.look(func(s *Shard) {
+			if c := p.sides[0]; len(c.watches) != 2 || len(c.byTube) != 2 {
+				t.Errorf("%d watches are left, %d by tube", len(c.watches), len(c.byTube))
+			}
+			if err := s.check(); err != nil {
+				t.Error(err)
+			}
+		})
+		p.detach()
+	})
 }

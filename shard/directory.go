@@ -5,23 +5,27 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Directory gives out ids and says where jobs are: which shard they are on, to
 // anyone, and to that shard, the job. Looking up takes a few loads and no lock.
 // All shards of an engine share one.
 //
-// Ids are dense, so it is a table in pages, twelve bytes an id:
+// Ids are dense, so it is a table, eight bytes an id:
 //
-//	roots ──▶ root of 8192 pages ──▶ page of 512 ids
+//	roots ──▶ root of 512 nodes ──▶ node of 4 groups ──▶ group of 16 pages ──▶ page of 32 ids
 //
 // Only roots that have pages are listed: there may be old jobs, and the ids that
 // are read back from a damaged binlog may be any.
 //
-// A page goes when the last of its jobs has gone and all of its ids have been
-// given out; so an old job that stays keeps one page of 6 KiB and its root.
-// Nothing is counted for that, since all shards would write the count: whoever
-// may have emptied a page looks through it.
+// A page goes when the last of its jobs has gone and all ids of its group have been
+// given out, a node with its last page, and a root with its last node. So an old job
+// that stays keeps at most a page of 256 bytes, its node of 512, and a root of 5 KiB
+// of which there is one in a million ids: if one job in 500 stays, that is 390 bytes
+// each, and 776 if one in 2048 does. Few may make much of it, so it is counted in the
+// memory budget, see grew. Nothing is counted for each page, since all shards would
+// write the count: whoever may have emptied a page looks through it.
 type Directory struct {
 	_ [64]byte // ids is written by all shards: keep its line alone
 	// ids is the last id given out.
@@ -33,18 +37,27 @@ type Directory struct {
 
 	// roots is in order. It is replaced by a changed copy, under mu.
 	roots atomic.Pointer[[]numbered]
-	mu    sync.Mutex // makes roots and pages; a shard takes it once in 512 ids at most
-	// newest is the number of the last page that was made so far; written under
-	// mu. It has ids to give out, or had when it was looked at last: so it stays
-	// when it is empty, and is looked at when a later one is made.
+	// mu is for who makes or drops roots, nodes and pages: a shard takes it once in
+	// 512 ids to make the pages of a group, and once for each that it drops.
+	mu sync.Mutex
+	// newest is the number of the last group that pages were made for so far;
+	// written under mu. It has ids to give out, or had when it was looked at last: so
+	// its pages stay when they are empty, and are looked at when a later one is made.
 	newest atomic.Uint64
+	bytes  int64  // that all of it takes; under mu
+	budget ration // what of that is counted; under mu
 }
 
 const (
-	pageBits = 9
-	rootBits = 13
-	pageSize = 1 << pageBits
-	rootSize = 1 << rootBits
+	groupBits = 9 // of ids in a row
+	nodeBits  = groupBits + 2
+	rootBits  = nodeBits + 9
+
+	groupSize  = 1 << groupBits
+	groupPages = 16
+	pageSize   = groupSize / groupPages
+	nodeGroups = 1 << (nodeBits - groupBits)
+	rootNodes  = 1 << (rootBits - nodeBits)
 )
 
 // numbered is a root, and how many come before it in the table.
@@ -54,40 +67,69 @@ type numbered struct {
 }
 
 type root struct {
-	pages [rootSize]atomic.Pointer[page]
-	live  int // pages; under directory.mu
+	nodes [rootNodes]atomic.Pointer[node]
+	// Under directory.mu: how many nodes there are, and how many pages each has.
+	live  int
+	pages [rootNodes]uint8
 }
 
-// page is about 512 ids. Those of ids in a row are far apart, so that two shards
-// that put jobs at the same time write different cache lines.
-type page struct {
-	// jobs are 0 where there is none, and gone where there will be none. The shard
-	// that the job is on writes it; whoever takes out the page, from 0 to gone.
-	jobs [pageSize]atomic.Uintptr // jobRefs
-	// shards are their shards, counted from 1, or 0. The shard that the job is on
-	// writes it, while the job is in jobs.
-	shards [pageSize]atomic.Uint32
+// node is four groups, one behind the other.
+type node struct {
+	pages [nodeGroups * groupPages]atomic.Pointer[page]
 }
+
+// What they take, in bytes. A root has a word of the allocator's, and is in one of
+// its sizes.
+const (
+	pageBytes = int64(unsafe.Sizeof(page{}))
+	nodeBytes = int64(unsafe.Sizeof(node{}))
+	rootBytes = 4864
+)
+
+// page is 32 ids of a group, each of another line of the processor's caches than
+// those before and after it: of ids in a row the first 64 are on 64 lines, so that
+// two shards that put jobs at the same time write different ones.
+//
+// A place is 0 where there is no job, and gone where there will be none; else the
+// shard is in its upper 16 bits, counted from 1, and the jobRef in the others. The
+// shard that the job is on writes it; whoever takes out the page, from 0 to gone.
+type page [pageSize]atomic.Uint64
+
+const (
+	shardShift = 48 // addresses are lower
+	refMask    = 1<<shardShift - 1
+)
 
 // line is how many ids are in one cache line.
 const line = 8
 
-// at returns where in its page an id is.
-func at(id uint64) uint64 { return id%(pageSize/line)*line + id/(pageSize/line)%line }
+// inNode returns which page of its node an id is on.
+func inNode(id uint64) uint64 {
+	return id>>groupBits%nodeGroups*groupPages + id%groupPages
+}
+
+// at returns where on its page an id is.
+func at(id uint64) uint64 {
+	k := id / groupPages % pageSize
+	return k%(pageSize/line)*line + k/(pageSize/line)
+}
 
 // gone is in all places of a page that was taken out: whoever is about to enter
 // a job there finds that out.
 const gone = 1
 
-// shard returns the shard that the job is on, -1 if there is no such job.
-func (p *page) shard(id uint64) int { return int(p.shards[at(id)].Load()) - 1 }
+// shardIn returns the shard that a place tells, -1 if there is no job.
+func shardIn(place uint64) int { return int(place>>shardShift) - 1 }
+
+// jobIn returns the job of a place that has one.
+func jobIn(place uint64) *job { return jobRef(place & refMask).job() }
 
 // empty tells whether there is no job from place i to place end. That somebody
 // is about to take out the page does not count: that may fail for a job that is
 // not there any more now.
 func (p *page) empty(i, end uint64) bool {
 	for ; i < end; i++ {
-		if j := p.jobs[i].Load(); j != 0 && j != gone {
+		if p[i].Load() > gone {
 			return false
 		}
 	}
@@ -96,10 +138,10 @@ func (p *page) empty(i, end uint64) bool {
 
 // takeOut ends the page if there is no job in it.
 func (p *page) takeOut() bool {
-	for i := range p.jobs {
-		if !p.jobs[i].CompareAndSwap(0, gone) {
+	for i := range p {
+		if !p[i].CompareAndSwap(0, gone) {
 			for i--; i >= 0; i-- {
-				p.jobs[i].Store(0)
+				p[i].Store(0)
 			}
 			return false
 		}
@@ -113,6 +155,10 @@ func NewDirectory() *Directory {
 	d.roots.Store(new([]numbered))
 	return d
 }
+
+// ChargeTo has the directory count in a memory budget what it takes, beyond 64 KiB.
+// It is called before there is any job.
+func (d *Directory) ChargeTo(b *Budget) { d.budget.Budget = b }
 
 // NextID takes the next id. Any goroutine may call it.
 func (d *Directory) NextID() uint64 { return d.ids.Add(1) }
@@ -146,17 +192,21 @@ func (d *Directory) Lookup(id uint64) int {
 	if p == nil {
 		return -1
 	}
-	return p.shard(id)
+	return shardIn(p[at(id)].Load())
 }
 
 // job returns the job with that id if it is on the calling shard, which has that
 // index, and nil if not.
 func (d *Directory) job(id uint64, shard int) *job {
 	p := d.page(id)
-	if p == nil || p.shard(id) != shard {
+	if p == nil {
 		return nil
 	}
-	return jobRef(p.jobs[at(id)].Load()).job()
+	place := p[at(id)].Load()
+	if shardIn(place) != shard {
+		return nil
+	}
+	return jobIn(place)
 }
 
 // enter says that a job, which was not there before, is on the calling shard. It
@@ -171,59 +221,76 @@ func (d *Directory) enter(j *job, shard int) {
 // reports false if there is another, on any shard.
 func (d *Directory) tryEnter(j *job, shard int) bool {
 	p, i := d.page(j.id), at(j.id)
-	for p == nil || !p.jobs[i].CompareAndSwap(0, uintptr(j.ref())) { // once it is there, the page stays
-		if p != nil && p.shard(j.id) >= 0 {
+	place := uint64(shard+1)<<shardShift | uint64(j.ref())
+	for p == nil || !p[i].CompareAndSwap(0, place) { // once it is there, the page stays
+		if p != nil && p[i].Load() > gone {
 			return false
 		}
 		p = d.makePage(j.id) // which waits until it is known whether the page goes
 	}
-	p.shards[i].Store(uint32(shard + 1))
 	return true
 }
 
 // leave says that the job, which is on the calling shard, is no more.
 func (d *Directory) leave(id uint64) {
 	p, i := d.page(id), at(id)
-	p.shards[i].Store(0)
-	p.jobs[i].Store(0)
+	p[i].Store(0)
 	// Of those who empty a page at the same time, the last one finds it empty.
-	if n := id >> pageBits; n < d.newest.Load() && p.empty(i/line*line, i/line*line+line) && p.empty(0, pageSize) {
+	if id>>groupBits < d.newest.Load() && p.empty(i/line*line, i/line*line+line) && p.empty(0, pageSize) {
 		d.mu.Lock()
-		d.dropPage(n)
+		d.dropPage(id)
 		d.mu.Unlock()
 	}
 }
 
-// all goes through the jobs on the calling shard, in the order of their ids. It
-// looks at every page. The job that it is at may leave meanwhile.
-func (d *Directory) all(shard int) iter.Seq[*job] { return d.allFrom(0, shard) }
+// lookStep is how many groups of ids are looked through in one go, so that nobody
+// has to wait for long.
+const lookStep = 8
 
-// allFrom is all for the jobs from that id on.
-func (d *Directory) allFrom(first uint64, shard int) iter.Seq[*job] {
-	return func(yield func(*job) bool) {
-		for n, p := range d.pagesFrom(first >> pageBits) {
-			for i := range uint64(pageSize) {
-				if p.shard(i) != shard || n<<pageBits+i < first {
-					continue
-				}
-				if !yield(jobRef(p.jobs[at(i)].Load()).job()) {
-					return
-				}
-			}
+// look calls f for the jobs on the calling shard, in the order of their ids, as far
+// as they are in the next lookStep groups from id first on, whosever those are, or
+// until f returns false. It returns the id to go on from, 0 if that was all. The job
+// that it is at may leave meanwhile.
+func (d *Directory) look(first uint64, shard int, f func(*job) bool) (next uint64) {
+	looked := 0
+	for n, group := range d.groupsFrom(first >> groupBits) {
+		if looked++; looked > lookStep {
+			return n << groupBits
 		}
-	}
-}
-
-// pagesFrom goes through the pages from that number on.
-func (d *Directory) pagesFrom(first uint64) iter.Seq2[uint64, *page] {
-	return func(yield func(uint64, *page) bool) {
-		for _, r := range *d.roots.Load() {
-			if r.n < first>>rootBits {
+		for id := max(first, n<<groupBits); id>>groupBits == n; id++ {
+			p := group[id%groupPages].Load()
+			if p == nil {
 				continue
 			}
-			for k := range r.root.pages {
-				n := r.n<<rootBits + uint64(k)
-				if p := r.root.pages[k].Load(); p != nil && n >= first && !yield(n, p) {
+			if place := p[at(id)].Load(); shardIn(place) == shard && !f(jobIn(place)) {
+				return id + 1
+			}
+		}
+	}
+	return 0
+}
+
+// all goes through the jobs on the calling shard, in the order of their ids. It
+// looks at every page. The job that it is at may leave meanwhile.
+func (d *Directory) all(shard int) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		more := true
+		for next := uint64(1); next != 0 && more; {
+			next = d.look(next, shard, func(j *job) bool {
+				more = yield(j)
+				return more
+			})
+		}
+	}
+}
+
+// groupsFrom goes through the groups that have pages, from that number on.
+func (d *Directory) groupsFrom(first uint64) iter.Seq2[uint64, []atomic.Pointer[page]] {
+	return func(yield func(uint64, []atomic.Pointer[page]) bool) {
+		for n, nd := range d.nodesFrom(first / nodeGroups) {
+			for k := range uint64(nodeGroups) {
+				group := nd.pages[k*groupPages:][:groupPages]
+				if n := n*nodeGroups + k; n >= first && anyPage(group) && !yield(n, group) {
 					return
 				}
 			}
@@ -231,10 +298,33 @@ func (d *Directory) pagesFrom(first uint64) iter.Seq2[uint64, *page] {
 	}
 }
 
-// Pages returns how many pages there are, of 6 KiB each. Any goroutine may
-// call it.
-func (d *Directory) Pages() (n int) {
-	for range d.pagesFrom(0) {
+func anyPage(group []atomic.Pointer[page]) bool {
+	for i := range group {
+		if group[i].Load() != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// nodesFrom goes through the nodes from that number on.
+func (d *Directory) nodesFrom(first uint64) iter.Seq2[uint64, *node] {
+	return func(yield func(uint64, *node) bool) {
+		for _, r := range *d.roots.Load() {
+			for k := range r.root.nodes {
+				n := r.n*rootNodes + uint64(k)
+				if nd := r.root.nodes[k].Load(); nd != nil && n >= first && !yield(n, nd) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Groups returns how many groups have pages: they are of 512 ids, of which the
+// newest one always has some. Any goroutine may call it.
+func (d *Directory) Groups() (n int) {
+	for range d.groupsFrom(0) {
 		n++
 	}
 	return n
@@ -242,27 +332,29 @@ func (d *Directory) Pages() (n int) {
 
 // page returns the page of id, nil if there is none.
 func (d *Directory) page(id uint64) *page {
-	if r := d.root(id >> pageBits); r != nil {
-		return r.pages[id>>pageBits%rootSize].Load()
+	if r := d.root(id); r != nil {
+		if n := r.nodes[id>>nodeBits%rootNodes].Load(); n != nil {
+			return n.pages[inNode(id)].Load()
+		}
 	}
 	return nil
 }
 
-// root returns the root of page n, nil if there is none.
-func (d *Directory) root(n uint64) *root {
+// root returns the root of id, nil if there is none.
+func (d *Directory) root(id uint64) *root {
 	roots := *d.roots.Load()
-	if i := len(roots) - 1; i >= 0 && roots[i].n == n>>rootBits { // as for most jobs
+	if i := len(roots) - 1; i >= 0 && roots[i].n == id>>rootBits { // as for most jobs
 		return roots[i].root
 	}
-	if i := rootIndex(roots, n); i < len(roots) && roots[i].n == n>>rootBits {
+	if i := rootIndex(roots, id); i < len(roots) && roots[i].n == id>>rootBits {
 		return roots[i].root
 	}
 	return nil
 }
 
-// rootIndex returns where in the list the root of page n is, or belongs.
-func rootIndex(roots []numbered, n uint64) int {
-	n >>= rootBits
+// rootIndex returns where in the list the root of id is, or belongs.
+func rootIndex(roots []numbered, id uint64) int {
+	n := id >> rootBits
 	i, end := 0, len(roots)
 	for i < end {
 		if m := (i + end) / 2; roots[m].n < n {
@@ -275,47 +367,85 @@ func rootIndex(roots []numbered, n uint64) int {
 }
 
 // makePage returns the page of id, made if need be. It may be taken out before
-// the caller has entered anything.
+// the caller has entered anything. If it is of a new group all others of that are
+// made with it, since they are needed next.
 func (d *Directory) makePage(id uint64) *page {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := id >> pageBits
-	r := d.root(n)
+	if n, last := id>>groupBits, d.newest.Load(); n > last {
+		d.newest.Store(n)
+		for k := range uint64(groupPages) {
+			d.ensure(n<<groupBits + k)
+		}
+		for k := range uint64(groupPages) {
+			d.dropPage(last<<groupBits + k)
+		}
+	}
+	return d.ensure(id)
+}
+
+// ensure returns the page of id, made if need be. The caller holds mu.
+func (d *Directory) ensure(id uint64) *page {
+	r := d.root(id)
 	if r == nil {
 		r = new(root)
 		roots := *d.roots.Load()
 		// A copy: others look things up in the old one.
-		roots = slices.Insert(slices.Clone(roots), rootIndex(roots, n), numbered{n >> rootBits, r})
+		roots = slices.Insert(slices.Clone(roots), rootIndex(roots, id), numbered{id >> rootBits, r})
 		d.roots.Store(&roots)
+		d.grew(rootBytes)
 	}
-	p := r.pages[n%rootSize].Load()
+	k := id >> nodeBits % rootNodes
+	n := r.nodes[k].Load()
+	if n == nil {
+		n = new(node)
+		r.nodes[k].Store(n)
+		r.live++
+		d.grew(nodeBytes)
+	}
+	p := n.pages[inNode(id)].Load()
 	if p == nil {
 		p = new(page)
-		r.pages[n%rootSize].Store(p)
-		r.live++
-		if last := d.newest.Load(); n > last {
-			d.newest.Store(n)
-			d.dropPage(last)
-		}
+		n.pages[inNode(id)].Store(p)
+		r.pages[k]++
+		d.grew(pageBytes)
 	}
 	return p
 }
 
-// dropPage lets page n go if there is no job in it. The caller holds mu.
-func (d *Directory) dropPage(n uint64) {
-	r := d.root(n)
-	if r == nil {
+// dropPage lets the page of id go if there is no job in it. The caller holds mu.
+func (d *Directory) dropPage(id uint64) {
+	p := d.page(id)
+	if p == nil || !p.takeOut() {
 		return
 	}
-	slot := &r.pages[n%rootSize]
-	if p := slot.Load(); p == nil || !p.takeOut() {
+	r, k := d.root(id), id>>nodeBits%rootNodes
+	r.nodes[k].Load().pages[inNode(id)].Store(nil)
+	d.grew(-pageBytes)
+	if r.pages[k]--; r.pages[k] > 0 {
 		return
 	}
-	slot.Store(nil)
-	if r.live--; r.live == 0 {
-		roots := slices.Clone(*d.roots.Load())
-		i := rootIndex(roots, n)
-		roots = slices.Delete(roots, i, i+1)
-		d.roots.Store(&roots)
+	r.nodes[k].Store(nil)
+	d.grew(-nodeBytes)
+	if r.live--; r.live > 0 {
+		return
+	}
+	roots := slices.Clone(*d.roots.Load())
+	i := rootIndex(roots, id)
+	roots = slices.Delete(roots, i, i+1)
+	d.roots.Store(&roots)
+	d.grew(-rootBytes)
+}
+
+// uncounted is how many bytes of the directory no budget counts, so that a small
+// one is for jobs.
+const uncounted = 64 << 10
+
+// grew notes that the directory takes n bytes more. The caller holds mu.
+func (d *Directory) grew(n int64) {
+	was := max(0, d.bytes-uncounted)
+	d.bytes += n
+	if d.budget.Budget != nil {
+		d.budget.charge(max(0, d.bytes-uncounted) - was)
 	}
 }

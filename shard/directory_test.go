@@ -11,25 +11,42 @@ import (
 // mostShards is how many there may be, see package router.
 const mostShards = 1024
 
-// countPages is how many pages there are, after a look whether the roots know.
+// countPages is how many pages there are, after a look whether what is counted is
+// true.
 func (d *Directory) countPages() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := 0
+	n, bytes := 0, int64(0)
 	for i, r := range *d.roots.Load() {
 		live := 0
-		for j := range r.root.pages {
-			if r.root.pages[j].Load() != nil {
+		for k := range r.root.nodes {
+			pages := 0
+			if node := r.root.nodes[k].Load(); node != nil {
 				live++
+				for i := range node.pages {
+					if node.pages[i].Load() != nil {
+						pages++
+					}
+				}
+				if pages == 0 {
+					panic("a node without pages")
+				}
 			}
+			if pages != int(r.root.pages[k]) {
+				panic("a root miscounts the pages of a node")
+			}
+			n += pages
 		}
 		if live != r.root.live || live == 0 {
-			panic("a root miscounts its pages")
+			panic("a root miscounts its nodes")
 		}
 		if i > 0 && r.n <= (*d.roots.Load())[i-1].n {
 			panic("the roots are not in order")
 		}
-		n += live
+		bytes += rootBytes + int64(live)*nodeBytes
+	}
+	if bytes += int64(n) * pageBytes; bytes != d.bytes {
+		panic("the bytes are miscounted")
 	}
 	return n
 }
@@ -87,7 +104,7 @@ func TestDirectoryModel(t *testing.T) {
 	for _, id := range there {
 		d.leave(id)
 	}
-	if n := d.countPages(); n > 1 {
+	if n := d.countPages(); n > groupPages {
 		t.Errorf("seed %d: %d pages of nothing", seed, n)
 	}
 }
@@ -97,7 +114,7 @@ func TestDirectoryModel(t *testing.T) {
 func TestDirectoryUnknown(t *testing.T) {
 	d := NewDirectory()
 	d.enter(newTestJob(d.NextID()), 5)
-	for _, id := range []uint64{0, 2, pageSize - 1, pageSize, pageSize * rootSize, 1 << 32, 1<<63 + 1, 1<<64 - 1} {
+	for _, id := range []uint64{0, 2, pageSize, groupSize - 1, groupSize, 1 << nodeBits, 1 << rootBits, 1 << 32, 1<<63 + 1, 1<<64 - 1} {
 		if got := d.Lookup(id); got != -1 {
 			t.Errorf("job %d is on shard %d", id, got)
 		}
@@ -112,16 +129,16 @@ func TestDirectoryUnknown(t *testing.T) {
 // where its own jobs are, and that those it has taken out are nowhere.
 func TestDirectoryRace(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
-	rounds := 21
+	rounds := 24
 	if testing.Short() {
-		rounds = 6
+		rounds = 8
 	}
 	for round := range rounds {
 		seed := rand.Uint64()
 		d := NewDirectory()
-		// Begin shortly before the end of a page; of the last one of a root; or
-		// of a long list of roots.
-		d.ids.Store([]uint64{pageSize - 300, pageSize*rootSize - 300, 5*pageSize*rootSize - 300}[round%3])
+		// Begin shortly before the end of a group; of the last one of a node, or of a
+		// root; or of a long list of roots.
+		d.ids.Store([]uint64{groupSize - 300, 1<<nodeBits - 300, 1<<rootBits - 300, 5<<rootBits - 300}[round%4])
 		const goroutines = 8
 		var wg sync.WaitGroup
 		var stop atomic.Bool
@@ -195,7 +212,7 @@ func TestDirectoryRace(t *testing.T) {
 		readers.Wait()
 		// The page of the next id may stay; all others are empty and gone, once
 		// the next page is made.
-		if n := d.countPages(); n > 1 {
+		if n := d.countPages(); n > groupPages {
 			t.Errorf("seed %d: %d pages of nothing", seed, n)
 		}
 		if t.Failed() {
@@ -225,7 +242,7 @@ func TestDirectoryMemory(t *testing.T) {
 			most = max(most, d.countPages())
 		}
 	}
-	if limit := len(survivors) + window/pageSize + 2; most > limit || d.countPages() > limit {
+	if limit := len(survivors) + (window/groupSize+2)*groupPages; most > limit || d.countPages() > limit {
 		t.Errorf("up to %d pages, %d in the end, for %d old jobs", most, d.countPages(), len(survivors))
 	}
 	for _, id := range survivors {
@@ -237,7 +254,7 @@ func TestDirectoryMemory(t *testing.T) {
 	for id := d.ids.Load() - window + 1; id <= d.ids.Load(); id++ {
 		d.leave(id)
 	}
-	if n := d.countPages(); n > 1 {
+	if n := d.countPages(); n > groupPages {
 		t.Errorf("%d pages of nothing", n)
 	}
 }
@@ -259,11 +276,11 @@ func TestDirectoryGaps(t *testing.T) {
 		id := d.NextID()
 		d.enter(newTestJob(id), 1)
 		d.leave(id)
-		for range pageSize + pageSize/3 {
+		for range groupSize + groupSize/3 {
 			d.NextID()
 		}
 	}
-	if n := d.countPages(); n > 1 {
+	if n := d.countPages(); n > groupPages {
 		t.Errorf("%d pages of nothing", n)
 	}
 }
@@ -297,12 +314,12 @@ func inStep(rounds uint64, one, other, look func(round uint64)) {
 func TestDirectoryLastAndNext(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	d := NewDirectory()
-	d.enter(newTestJob(3*pageSize), 1) // all ids of the pages before have been given out
+	d.enter(newTestJob(3*groupSize), 1) // all ids of the groups before have been given out
 	rounds := uint64(10_000)
 	if testing.Short() {
 		rounds = 1000
 	}
-	id := func(i uint64) uint64 { return pageSize + i%pageSize }
+	id := func(i uint64) uint64 { return groupSize + i%pageSize*groupPages } // all on one page
 	d.enter(newTestJob(id(0)), 5)
 	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) {
 		d.enter(newTestJob(id(i+1)), 5)
@@ -315,8 +332,8 @@ func TestDirectoryLastAndNext(t *testing.T) {
 		}
 	})
 	d.leave(id(rounds))
-	if n := d.countPages(); n != 1 {
-		t.Errorf("%d pages for one job", n)
+	if n := d.countPages(); n != groupPages {
+		t.Errorf("%d pages for one job in the newest group", n)
 	}
 }
 
@@ -326,7 +343,7 @@ func TestDirectoryLastAndNext(t *testing.T) {
 func TestDirectorySpread(t *testing.T) {
 	d := NewDirectory()
 	rng := rand.New(rand.NewPCG(1, 0))
-	ids := []uint64{1, pageSize * rootSize, pageSize*rootSize - 1, 1 << 45, 1<<63 - 1, 1 << 63, 1<<64 - 2}
+	ids := []uint64{1, 1 << rootBits, 1<<rootBits - 1, 1 << 45, 1<<63 - 1, 1 << 63, 1<<64 - 2}
 	for range 100 {
 		ids = append(ids, rng.Uint64()>>rng.IntN(64)|1<<20)
 	}
@@ -358,13 +375,13 @@ func TestDirectorySpread(t *testing.T) {
 		}
 		d.countPages() // looks after the order of the roots
 	}
-	if n := d.countPages(); n > 1 {
+	if n := d.countPages(); n > groupPages {
 		t.Errorf("%d pages of nothing", n)
 	}
 }
 
-// TestDirectoryLastAndNewest: the last job of the newest page leaves while the
-// next page is made: one of both takes the old one out.
+// TestDirectoryLastAndNewest: the last job of the newest group leaves while the
+// next is made: one of both takes the old page out.
 func TestDirectoryLastAndNewest(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 	d := NewDirectory()
@@ -374,10 +391,49 @@ func TestDirectoryLastAndNewest(t *testing.T) {
 	}
 	// The job is at the end of its page, so that who tries to take that out has
 	// done most of it when it is found.
-	id := func(i uint64) uint64 { return (i+1)*pageSize - 1 }
+	id := func(i uint64) uint64 { return (i+1)*groupSize - 1 }
 	d.enter(newTestJob(id(0)), 5)
 	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) { d.enter(newTestJob(id(i+1)), 5) }, func(uint64) {})
-	if n := d.countPages(); n != 1 {
+	if n := d.countPages(); n != groupPages {
 		t.Errorf("%d pages for one job", n)
+	}
+}
+
+// TestDirectoryOfOldJobs: what old jobs keep of the directory is little beside the
+// jobs, however few stay of those that there were, and a budget knows of it.
+func TestDirectoryOfOldJobs(t *testing.T) {
+	for every, most := range map[int64]int64{1: 9, 500: 400, 2048: 800, 10_000: 900} {
+		b := NewBudget(1<<40, 1)
+		d := NewDirectory()
+		d.ChargeTo(b)
+		const n = 1 << 20
+		var stay, window []uint64
+		for i := range int64(n) {
+			id := d.NextID()
+			d.enter(newTestJob(id), 1)
+			if i%every == every/2 {
+				stay = append(stay, id)
+				continue
+			}
+			if window = append(window, id); len(window) == 100 {
+				for _, id := range window {
+					d.leave(id)
+				}
+				window = window[:0]
+			}
+		}
+		d.countPages() // looks after the count
+		if limit := int64(len(stay))*most + groupPages*pageBytes + 2*rootBytes; d.bytes > limit {
+			t.Errorf("one job in %d stays: that takes %d bytes each", every, d.bytes/int64(len(stay)))
+		}
+		if used := b.Used(); used > d.bytes || used < d.bytes-uncounted-b.slack {
+			t.Errorf("one job in %d stays: of %d bytes %d are counted", every, d.bytes, used)
+		}
+		for _, id := range append(stay, window...) {
+			d.leave(id)
+		}
+		if n := d.countPages(); n > groupPages || b.Used() > b.slack {
+			t.Errorf("one job in %d stayed: %d pages, %d bytes are counted of nothing", every, n, b.Used())
+		}
 	}
 }

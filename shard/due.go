@@ -34,8 +34,8 @@ type due struct {
 	at    int64 // on the shards' clock; 0 when not in the heap
 	pos   int
 	owner interface {
-		// expire does what has come due and returns when the next thing does,
-		// 0 for never.
+		// expire does what has come due, as far as the shard's patience goes, and
+		// returns when the next thing does, 0 for never.
 		expire(*Shard) int64
 	}
 }
@@ -75,9 +75,11 @@ func (s *Shard) unschedule(d *due) {
 	}
 }
 
-// expire does all that has come due by s.now.
+// expire does what has come due by s.now: all of it, unless it is more than a turn
+// may be kept with. What is left is due at once.
 func (s *Shard) expire() {
-	for len(s.dues) > 0 && s.dues[0].at <= s.now {
+	for len(s.dues) > 0 && s.dues[0].at <= s.now && s.patient() {
+		s.quota--
 		d := heap.Pop(&s.dues).(*due)
 		d.at = 0
 		if next := d.owner.expire(s); next != 0 {
@@ -85,6 +87,9 @@ func (s *Shard) expire() {
 		}
 	}
 }
+
+// patient tells whether one thing more may come due in this batch.
+func (s *Shard) patient() bool { return s.quota > 0 && !s.filled() }
 
 // ring is what the timer does when it fires.
 func (s *Shard) ring() {

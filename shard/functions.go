@@ -57,26 +57,50 @@ func (s *Shard) limitFunction(r *Request) {
 
 // dropFunction serves DropFunction: the function goes, with all jobs that were
 // submitted to it. (What beanstalkd's put has put there stays, in a tube that is
-// no function, and so do buried jobs.) It is Busy while it has workers, or jobs are with some.
-func (s *Shard) dropFunction(r *Request) {
+// no function, and so do buried jobs.) It is Busy while it has workers, or jobs are
+// with some. It does a step of that, and reports whether there is more to do: who
+// names the function after it has begun makes it anew, and what is submitted then
+// stays, as does what somebody has reserved meanwhile.
+func (s *Shard) dropFunction(r *Request) (more bool) {
 	t := s.tubes[r.Name]
 	switch {
+	case r.progress != nil:
 	case t == nil || t.function == nil:
 		r.Status = NotFound
+		return false
 	case t.function.workers > 0 || t.reserved > 0:
 		r.Status = Busy
-	case s.failed:
-		r.Status = Failed
+		return false
 	default:
-		t.jobs++ // so that the tube stays until the end
-		for j := range s.all() {
-			if j.inTube == t.number && j.tasked != 0 && j.state != buried {
-				s.callOff(j)
-			}
-		}
-		t.jobs--
+		r.progress = &progress{ids: t.queued()}
+		t.function.dropped, t.function.limits = true, [3]uint32{}
+	}
+	if s.failed {
+		r.Status = Failed
+		return false
+	}
+	if s.callOffSome(r.progress); len(r.progress.ids) > 0 {
+		return true
+	}
+	// A job that somebody has reserved may still have its unique there.
+	if t != nil && t.function != nil && t.function.dropped && len(t.function.uniques) == 0 {
 		t.function = nil
 		s.drop(t)
+	}
+	return false
+}
+
+// callOffSome does a step of dropping a function.
+func (s *Shard) callOffSome(p *progress) {
+	for range min(stepJobs, len(p.ids)) {
+		j := s.job(p.ids[0])
+		p.ids = p.ids[1:]
+		if j != nil && j.tasked != 0 && (j.state == ready || j.state == delayed) {
+			s.callOff(j)
+		}
+		if s.filled() {
+			return
+		}
 	}
 }
 
@@ -108,31 +132,26 @@ func (s *Shard) callOff(j *job) {
 	s.discard(j)
 }
 
-// listStep is how many jobs ListJobs looks at in one go, so that nobody has to
-// wait for long.
-const listStep = 4096
-
-// listJobs serves ListJobs.
+// listJobs serves ListJobs, a step at a time: who asks goes on with the ID of the
+// answer.
 func (s *Shard) listJobs(r *Request) {
 	if r.Lists == nil {
 		r.Lists = new(Lists)
 	}
-	n := 0
-	for j := range s.cfg.Directory.allFrom(r.ID, s.cfg.Index) {
-		if n++; n > listStep {
-			r.ID = j.id
-			return
+	r.ID = s.cfg.Directory.look(r.ID, s.cfg.Index, func(j *job) bool {
+		if j.state != buried {
+			r.Lists.Tasks = append(r.Lists.Tasks, s.taskStats(j))
 		}
-		if j.state == buried {
-			continue
-		}
-		st := TaskStats{ID: j.id, Background: !j.foreground}
-		if task := s.taskOf(j); task != nil {
-			st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
-		} else {
-			st.Retries = j.timeouts + j.releases
-		}
-		r.Lists.Tasks = append(r.Lists.Tasks, st)
+		return true
+	})
+}
+
+func (s *Shard) taskStats(j *job) TaskStats {
+	st := TaskStats{ID: j.id, Background: !j.foreground}
+	if task := s.taskOf(j); task != nil {
+		st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
+	} else {
+		st.Retries = j.timeouts + j.releases
 	}
-	r.ID = 0
+	return st
 }

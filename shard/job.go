@@ -150,10 +150,10 @@ func (s *jobStore) holderOf(j *job) *Client { return s.holders.at(j.heldBy) }
 func (s *jobStore) taskOf(j *job) *Task { return s.tasks.at(j.tasked) }
 
 // footprint is what a job with a body of that many bytes counts for in the memory
-// budget, in bytes: its slot, its place in a heap and in the directory, and the
-// body if that is elsewhere.
+// budget, in bytes: its slot, its place in a heap, and the body if that is elsewhere.
+// (The directory counts itself.)
 func footprint(body int) int64 {
-	n := (slotFor(body)+slotStep-1)/slotStep*slotStep + 24 + 12
+	n := slotSize(slotFor(body)) + 24
 	if body > Inline {
 		n += body
 	}

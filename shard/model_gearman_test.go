@@ -199,9 +199,9 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 		client.timeouts[r.Name] = r.TTR
 		switch {
 		case r.N == 0:
-		case m.best(c, shard) != nil:
+		case m.tube(r.Name).pausedUntil == 0 && len(m.in(r.Name, ready)) > 0:
 			m.event(c, Wake, 0, "")
-		default:
+		case m.watchedOn(c, shard) == 1:
 			client.sides[shard].dozing = true
 		}
 	case Doze:
@@ -262,6 +262,16 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 			r.Lists.Tasks = append(r.Lists.Tasks, st)
 		}
 	}
+}
+
+// watchedOn counts the tubes of a shard that a client watches.
+func (m *model) watchedOn(c, shard int) (n int) {
+	for _, name := range m.clients[c].watches {
+		if m.tube(name).shard == shard {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *model) running(j *modelJob) uint64 {

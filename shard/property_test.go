@@ -529,8 +529,8 @@ func (x *trial) closeDown() {
 	synctest.Wait()
 	x.dropAll()
 	st := x.rig.gather()
-	if st.Memory != 0 || st.Tubes != 1 || st.Ready+st.Delayed+st.Buried+st.Urgent != 0 || x.directory.Pages() > 1 {
-		x.Fatalf("not empty: %+v, %d pages in the directory", st, x.directory.Pages())
+	if st.Memory != 0 || st.Tubes != 1 || st.Ready+st.Delayed+st.Buried+st.Urgent != 0 || x.directory.Groups() > 1 {
+		x.Fatalf("not empty: %+v, %d groups in the directory", st, x.directory.Groups())
 	}
 	synctest.Wait()
 	for _, s := range x.rig.shards {

@@ -278,6 +278,7 @@ func (s *Shard) adopt(r *Recovery) {
 	if len(twins) > 0 {
 		s.log.Renamed(len(twins)-lost, lost)
 	}
+	s.memory.charge(s.moreExcess())
 	slices.SortFunc(graves, func(a, b *job) int { return cmp.Compare(a.at, b.at) })
 	for _, j := range graves {
 		s.tubeOf(j).buried.append(j)

@@ -43,7 +43,7 @@ const (
 	Soonest  // -> Soonest
 	Holds    // ID: NotFound if the client does not have that job
 	Gather   // -> Stats
-	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, Doze, which an event answers -> Tube
+	CanDo    // Name [TTR] N: watch a function; past TTR seconds its jobs fail; unless N is 0, it sleeps, see Doze, and an event tells of a job there -> Tube
 	Doze     // NotFound: there is no job, and an event will tell of one
 	EndWaits // the server goes down: no job is given out any more, and all waits are answered Aborted
 	Tubes    // -> Lists; only the first shard, which keeps the roster, knows
@@ -140,6 +140,8 @@ type Request struct {
 	Tag uint8
 
 	ids []uint64 // clean
+
+	progress *progress // of one that takes more than one step, while it is served
 
 	// Task is of Submit, and in the answer of Grab: nil if the job was not
 	// submitted by Gearman.

@@ -255,7 +255,7 @@ func (s *Shard) tellObservers(t *Tube, k key) {
 			continue
 		}
 		if k.less(c.told) {
-			if _, w := c.watchOn(t); w != nil {
+			if c.watchOn(t) != nil {
 				c.waiter.move(c.seq, probing, dirty)
 				s.forgetObserver(c)
 			}

@@ -31,6 +31,7 @@ type rig struct {
 // newRig starts n shards. maxMemory is in bytes, 0 for no cap.
 func newRig(n int, d *Directory, maxMemory int64) *rig {
 	g := &rig{clock: NewClock(), budget: NewBudget(maxMemory, n)}
+	d.ChargeTo(g.budget)
 	for i := range n {
 		cfg := Config{Index: i, Clock: g.clock, Directory: d, Budget: g.budget, Draining: &g.draining}
 		if i > 0 {

@@ -2,12 +2,13 @@ package shard
 
 import "github.com/sheafq/sheaf/binlog"
 
-// serve does what one request asks for and answers it.
-func (s *Shard) serve(r *Request) {
+// serve does what one request asks for and answers it, or reports that it is not
+// finished: then it is to be served again, as the first of its chain.
+func (s *Shard) serve(r *Request) (unfinished bool) {
 	c := r.Client
 	if r.Op <= PauseTube {
 		if c.queued {
-			return // an earlier reserve of the chain waits: r stays Unserved
+			return false // an earlier reserve of the chain waits: r stays Unserved
 		}
 		if r.seq != 0 && c.aborted == r.seq {
 			// Nor does anything take effect behind an aborted command of the chain,
@@ -15,9 +16,9 @@ func (s *Shard) serve(r *Request) {
 			if r.Last {
 				s.answer(c.waiter, r.Op)
 			}
-			return
+			return false
 		}
-		if r.Op != Put || r.ID == 0 {
+		if r.progress == nil && (r.Op != Put || r.ID == 0) {
 			s.served[r.Op]++
 		}
 	}
@@ -28,7 +29,7 @@ func (s *Shard) serve(r *Request) {
 		s.put(r)
 	case Reserve, ReserveTimeout, Grab:
 		if s.reserve(r) {
-			return
+			return false
 		}
 	case ReserveJob, Delete, Release, Bury, Touch, Peek, KickJob, StatsJob:
 		if j := s.job(r.ID); j == nil || !s.jobCommand(r, j) {
@@ -47,7 +48,7 @@ func (s *Shard) serve(r *Request) {
 	case PeekBuried:
 		s.found(r, r.Tube.buried.head)
 	case Kick:
-		s.kickSome(r)
+		unfinished = s.kickSome(r)
 	case StatsTube:
 		if t := s.tubes[r.Name]; t != nil {
 			r.TubeStats = s.tubeStats(t)
@@ -102,7 +103,7 @@ func (s *Shard) serve(r *Request) {
 	case CreateFunction:
 		s.tube(r.Name).asFunction()
 	case DropFunction:
-		s.dropFunction(r)
+		unfinished = s.dropFunction(r)
 	case LimitFunction:
 		s.limitFunction(r)
 	case CancelJob:
@@ -119,27 +120,35 @@ func (s *Shard) serve(r *Request) {
 	case clean:
 		s.cleanSome(r)
 	case cleaned:
-		s.endCleaning(r)
+		unfinished = s.endCleaning(r)
 	case tubeBorn:
 		s.roster.add(r.Name)
 	case tubeGone:
 		s.roster.remove(r.Name)
 	case prepared: // the end of the batch goes on there
 	case stop:
+		for len(s.unfinished) > 0 {
+			s.goOn()
+		}
 		s.ended = true
+	}
+	if unfinished {
+		return true
 	}
 	if r.Status == Aborted && r.Op != Grab {
 		c.aborted = r.seq
 	}
-	if s.logged && s.awaits(r.Op) {
+	if (s.logged || r.progress != nil) && s.awaits(r.Op) {
 		s.held.changed = append(s.held.changed, r)
 	}
+	r.progress = nil
 	if c != nil {
 		r.Soonest = c.soonest()
 		if r.Last {
 			s.answer(c.waiter, r.Op)
 		}
 	}
+	return false
 }
 
 // found answers with j.
@@ -156,7 +165,7 @@ func (s *Shard) put(r *Request) {
 	case s.failed:
 		r.Status = Failed
 		return
-	case !s.memory.fits(footprint(len(r.Body))):
+	case !s.fits(len(r.Body), 0):
 		r.Status = OutOfMemory
 		return
 	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):
@@ -285,29 +294,6 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 	return true
 }
 
-// kickSome kicks up to N buried jobs of a tube, in the order of burying, or if
-// there is none up to N delayed ones, soonest first.
-func (s *Shard) kickSome(r *Request) {
-	t, most := r.Tube, r.N
-	next := func() *job { return t.buried.head }
-	if t.buried.head == nil {
-		next = t.delayed.top
-	}
-	for r.N = 0; r.N < most; r.N++ {
-		j := next()
-		if j == nil {
-			return
-		}
-		if s.refused(r) {
-			if r.N > 0 && r.Status == OutOfMemory {
-				r.Status = OK // some were
-			}
-			return
-		}
-		s.kick(j)
-	}
-}
-
 func (s *Shard) use(c *Client, name string) *Tube {
 	t := s.tube(name)
 	t.using++
@@ -331,7 +317,7 @@ func (s *Shard) watch(c *Client, name string) *Tube {
 
 func (s *Shard) newWatch(c *Client, t *Tube) *watch {
 	w := &watch{client: c, tube: t}
-	c.watches = append(c.watches, w)
+	c.addWatch(w)
 	t.watching++
 	if c.waiter.inbox != nil {
 		t.function.workers++
@@ -343,23 +329,19 @@ func (s *Shard) newWatch(c *Client, t *Tube) *watch {
 }
 
 func (s *Shard) ignore(c *Client, t *Tube) {
-	i, _ := c.watchOn(t)
-	s.unwatch(c, i)
+	s.unwatch(c.watchOn(t))
 }
 
-// unwatch takes c's watch with that index off its list.
-func (s *Shard) unwatch(c *Client, i int) {
-	t := c.watches[i].tube
+// unwatch ends a watch.
+func (s *Shard) unwatch(w *watch) {
+	c, t := w.client, w.tube
 	if c.waiter.inbox != nil {
 		t.function.workers--
 	}
 	if c.dozing {
-		t.function.sleepers.remove(c.watches[i])
+		t.function.sleepers.remove(w)
 	}
-	last := len(c.watches) - 1
-	c.watches[i] = c.watches[last]
-	c.watches[last] = nil
-	c.watches = c.watches[:last]
+	c.removeWatch(w)
 	t.watching--
 	s.drop(t)
 }
@@ -382,7 +364,7 @@ func (s *Shard) detach(c *Client) {
 	s.deafen(c)
 	s.giveBack(c)
 	for len(c.watches) > 0 {
-		s.unwatch(c, 0)
+		s.unwatch(c.watches[0])
 	}
 	if c.using != nil {
 		s.unuse(c, c.using)

@@ -65,6 +65,11 @@ type Shard struct {
 
 	journal
 
+	// unfinished are the chains that go on in the next turn, see steps.go. quota is
+	// how much may still come due in this one.
+	unfinished []*Request
+	quota      int
+
 	// Sums over all tubes.
 	urgent, ready, reserved, delayed, buried int
 	total, timeouts                          uint64
@@ -145,7 +150,7 @@ func (s *Shard) post(chain []*Request) {
 		// its goroutine with twice the stack.
 		s.mailbox.poke()
 	default:
-		if s.turnOfAnother(); s.ended || !s.mailbox.park() {
+		if s.turnOfAnother(); s.ended || len(s.unfinished) > 0 || !s.mailbox.park() {
 			s.mailbox.poke()
 		}
 	}
@@ -193,31 +198,40 @@ func (s *Shard) run() {
 	}
 }
 
-// turn serves what is in the mailbox, and reports whether there was anything.
-// Only one goroutine at a time may call it: see Mailbox.
+// turn serves what is in the mailbox, and a step of what is unfinished. It reports
+// whether there was anything. Only one goroutine at a time may call it: see Mailbox.
 func (s *Shard) turn() bool {
 	r := s.mailbox.take()
-	if r == nil {
+	if r == nil && len(s.unfinished) == 0 {
 		return false
 	}
 	s.beginBatch()
+	s.quota = stepJobs
 	s.expire()
-	for r != nil && !s.ended {
-		// Not behind a reserve that has come to wait, which appends nothing: its
-		// client is told, and what follows it in the chain is not served, nor this
-		// goroutine's any more.
-		for s.log != nil && s.log.Filled() {
-			s.endBatch()
-			s.beginBatch()
-			s.expire() // it may have taken long
-		}
-		next := r.next // r may be the client's again once it is answered
-		s.serve(r)
-		r = next
-	}
+	s.goOn()
+	s.serveAll(r)
 	s.endBatch()
 	if !s.ended {
 		s.arm()
 	}
 	return !s.ended
+}
+
+// serveAll serves r and what is linked behind it.
+func (s *Shard) serveAll(r *Request) {
+	for r != nil && !s.ended {
+		// Not behind a reserve that has come to wait, which appends nothing: its
+		// client is told, and what follows it in the chain is not served, nor this
+		// goroutine's any more.
+		for s.filled() {
+			s.endBatch()
+			s.beginBatch()
+			s.expire() // it may have taken long
+		}
+		next := r.next // r may be the client's again once it is answered
+		if s.serve(r) {
+			next = s.putOff(r)
+		}
+		r = next
+	}
 }

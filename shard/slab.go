@@ -18,6 +18,11 @@ import (
 // anything else, as long as there is the slab. Chunks are small, since a single old
 // job keeps all of one.
 //
+// So there may be more memory than slots in use: as jobs go, those that stay keep
+// theirs, and jobs of other sizes cannot use it. What is beyond one chunk for each
+// size (slack) is counted in the memory budget as if it were in use, so that there
+// is a bound to it; see excess. There are few sizes for that.
+//
 // What is in a slot keeps nothing alive, so there is no pointer there to anything
 // but other slots; see table.
 type slab struct {
@@ -26,6 +31,8 @@ type slab struct {
 	empty  []*chunk // without memory
 	// room are chunks that have room for more, by the size of their slots in steps.
 	room [maxSlot/slotStep + 1]*chunk
+	// unused is how many bytes of chunks with jobs are in no slot in use.
+	unused int64
 	// region is where the next chunks come from.
 	region *region
 	// fails has the system have no memory, for tests.
@@ -35,12 +42,42 @@ type slab struct {
 // These are in bytes. Regions grow with their slab, since a process may have some
 // 65,000 of them.
 const (
-	slotStep    = 16
+	slotStep    = 16 // of small slots; others are in steps of two and four of these
 	maxSlot     = 1 << 10
 	chunkSize   = 64 << 10
 	leastRegion = 4 * chunkSize
 	mostRegion  = 256 * chunkSize
 )
+
+// slack is how many bytes may be unused without being counted: one chunk for each of
+// the 26 sizes of slots, so that the first job of a size does not count for many.
+const slack = 26 * chunkSize
+
+// slotSize returns how large a slot is for that many bytes, at most maxSlot.
+func slotSize(n int) int {
+	step := slotStep
+	switch {
+	case n > 512:
+		step = 4 * slotStep
+	case n > 256:
+		step = 2 * slotStep
+	}
+	return (n + step - 1) &^ (step - 1)
+}
+
+// excess returns how many of that many unused bytes are counted.
+func excess(unused int64) int64 { return max(0, unused-slack) }
+
+// growth returns by how much the excess grows with a job of at most maxSlot bytes:
+// by less than nothing if there is room for it in a chunk.
+func (s *slab) growth(size int) int64 {
+	slot := slotSize(size)
+	after := s.unused - int64(slot)
+	if s.room[slot/slotStep] == nil {
+		after += chunkSize
+	}
+	return excess(after) - excess(s.unused)
+}
 
 // maxSpare is how many chunks without jobs keep their memory.
 const maxSpare = 8
@@ -68,14 +105,16 @@ type chunk struct {
 // take returns a slot of at least size bytes, at most maxSlot, with anything in
 // it; nil if the system has no memory.
 func (s *slab) take(size int) *job {
-	step := (size + slotStep - 1) / slotStep
-	c := s.room[step]
+	slot := slotSize(size)
+	c := s.room[slot/slotStep]
 	if c == nil {
-		if c = s.chunk(uint32(step * slotStep)); c == nil {
+		if c = s.chunk(uint32(slot)); c == nil {
 			return nil
 		}
 		s.link(c)
+		s.unused += chunkSize
 	}
+	s.unused -= int64(slot)
 	j := c.free
 	if j != nil {
 		c.free = j.next
@@ -97,8 +136,10 @@ func (s *slab) give(j *job) {
 		s.link(c)
 	}
 	c.used--
+	s.unused += int64(c.slot)
 	j.next, c.free = c.free, j
 	if c.used == 0 {
+		s.unused -= chunkSize
 		s.unlink(c)
 		s.retire(c)
 	}
@@ -145,7 +186,7 @@ func pop(l *[]*chunk) *chunk {
 // newRegion returns one of that many bytes, nil if the system has no memory.
 func newRegion(size int) *region {
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
+	if err != nil || uint64(uintptr(unsafe.Pointer(&memory[size-1]))) > refMask { // which Linux does not do unasked
 		return nil
 	}
 	r := &region{memory: memory}

@@ -38,7 +38,7 @@ func TestSlab(t *testing.T) {
 				}
 				bytes := 0
 				for _, o := range there {
-					bytes += slotFor(len(o.body)) + slotStep
+					bytes += slotSize(slotFor(len(o.body)))
 				}
 				most = max(most, bytes)
 			},
@@ -124,7 +124,7 @@ func TestSlabDoesNotFlap(t *testing.T) {
 		all[i] = all[len(all)-1]
 		all = all[:len(all)-1]
 	}
-	for put(); s.slab.room[(slotFor(130)+slotStep-1)/slotStep] != nil; put() {
+	for put(); s.slab.room[slotSize(slotFor(130))/slotStep] != nil; put() {
 	}
 	for range 100 {
 		put()
@@ -214,5 +214,22 @@ func TestTable(t *testing.T) {
 	c := tab.add("c")
 	if a == 0 || b == 0 || c != a || tab.at(b) != "b" || tab.at(c) != "c" || tab.at(0) != "" || tab.len() != 2 {
 		t.Errorf("a is %d, b %d, c %d in %+v", a, b, c, tab)
+	}
+}
+
+// TestSlotSizes: there are as many sizes as the slack allows for, none wastes more
+// than a ninth, and any body has its place.
+func TestSlotSizes(t *testing.T) {
+	sizes := make(map[int]bool)
+	for body := len("\r\n"); body <= Inline; body++ {
+		need := slotFor(body)
+		slot := slotSize(need)
+		if slot < need || slot > maxSlot || slot-need >= max(slotStep, slot/9+1) || slot%slotStep != 0 {
+			t.Errorf("for %d bytes there is a slot of %d", need, slot)
+		}
+		sizes[slot] = true
+	}
+	if len(sizes)*chunkSize != slack {
+		t.Errorf("there are %d sizes, the slack is %d bytes", len(sizes), slack)
 	}
 }

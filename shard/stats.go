@@ -113,5 +113,6 @@ func (s *Shard) jobStats(j *job) *JobStats {
 
 // timeLeft returns the whole seconds left until a deadline. The clock stands
 // still during a batch, though time passes from command to command: a deadline
-// that was set in this batch is a moment nearer by now.
-func (s *Shard) timeLeft(at int64) int64 { return (at - s.now - 1) / second }
+// that was set in this batch is a moment nearer by now. One that has passed may
+// not have been met yet.
+func (s *Shard) timeLeft(at int64) int64 { return max(0, at-s.now-1) / second }

@@ -91,13 +91,15 @@ type function struct {
 	sleepers watchList // workers that are told when there is a job
 	workers  int
 	limits   [3]uint32 // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
+	dropped  bool      // it is being dropped, and was not named since
 }
 
-// function returns t's, made if need be.
+// asFunction returns t's function, made if need be.
 func (t *Tube) asFunction() *function {
 	if t.function == nil {
 		t.function = &function{uniques: make(map[taskKey]*job)}
 	}
+	t.function.dropped = false
 	return t.function
 }
 
@@ -120,9 +122,9 @@ func (s *Shard) submit(r *Request) {
 			return
 		}
 	}
-	size := footprint(len(r.Body)) + task.footprint()
+	more := task.footprint()
 	if !task.Background {
-		size += listenerFootprint
+		more += listenerFootprint
 	}
 	logged := s.log != nil && task.Background
 	switch band := bandOf(r.Pri); {
@@ -130,7 +132,7 @@ func (s *Shard) submit(r *Request) {
 		r.Status = Failed
 	case f != nil && f.limits[band] > 0 && t.jobs-t.buried.n >= int(f.limits[band]):
 		r.Status = QueueFull
-	case !s.memory.fits(size):
+	case !s.fits(len(r.Body), more):
 		r.Status = OutOfMemory
 	case logged && !s.log.FitsPut(binlog.MostPut(len(r.Name), len(r.Body), task.size())):
 		s.noRoom(r)
@@ -285,7 +287,7 @@ func (s *Shard) term(j *job, c *Client) key {
 	if j.tasked == 0 {
 		at = s.now + int64(j.ttr)*second
 	}
-	if _, w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
+	if w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
 		if end := s.now + int64(w.timeout)*second; end <= at {
 			at, j.fails = end, true
 		} else {
@@ -505,22 +507,24 @@ func (s *Shard) describe(r *Request, j *job) {
 	}
 }
 
-// canDo serves CanDo.
+// canDo serves CanDo. It does not look at the client's other functions, of which
+// there may be many: if there is a job in one, the client does not sleep, or has
+// been told already.
 func (s *Shard) canDo(r *Request) {
 	c := r.Client
 	t := s.tube(r.Name)
 	t.asFunction()
 	r.Tube = t
-	_, w := c.watchOn(t)
+	w := c.watchOn(t)
 	if w == nil {
 		w = s.newWatch(c, t)
 	}
 	w.timeout = r.TTR
 	switch {
 	case r.N == 0:
-	case s.hasJobFor(c):
+	case t.ready.len() > 0 && !t.paused() && !s.failed && !s.ending:
 		s.send(c, &Event{Kind: Wake}, false)
-	default:
+	case len(c.watches) == 1: // it could not sleep here before
 		s.lull(c)
 	}
 }

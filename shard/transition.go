@@ -178,7 +178,7 @@ func (s *Shard) newJob(r *Request) *job {
 	j.inTube, j.created, j.pri, j.delay, j.ttr = t.number, r.Created, r.Pri, r.Delay, r.TTR
 	s.jobs++
 	s.cfg.Directory.enter(j, s.cfg.Index)
-	s.memory.charge(footprint(len(r.Body)))
+	s.memory.charge(footprint(len(r.Body)) + s.moreExcess())
 	s.total++
 	t.total++
 	t.jobs++
@@ -195,8 +195,22 @@ func (s *Shard) discard(j *job) {
 	}
 	s.jobs--
 	s.cfg.Directory.leave(j.id)
-	s.memory.charge(-footprint(int(j.size)))
+	n := footprint(int(j.size))
 	t.jobs--
 	s.free(j)
+	s.memory.charge(s.moreExcess() - n)
 	s.drop(t)
+}
+
+// fits tells whether there is room for a job with a body of that many bytes, and n
+// bytes beside it, within the cap on memory.
+func (s *Shard) fits(body int, n int64) bool {
+	return s.memory.max == 0 || s.memory.fits(footprint(body)+n+s.slab.growth(slotFor(body)))
+}
+
+// moreExcess returns by how much the excess has grown since it was counted.
+func (s *Shard) moreExcess() int64 {
+	was := s.memory.excess
+	s.memory.excess = excess(s.slab.unused)
+	return s.memory.excess - was
 }

@@ -1,5 +1,7 @@
 package shard
 
+import "slices"
+
 // Tube is a named queue. Its name and shard never change and may be read by
 // anyone; all else belongs to whoever has its shard's turn. A *Tube that was
 // answered to Use, Watch or Attach may be named in requests until the matching
@@ -41,12 +43,26 @@ func (t *Tube) idle() bool {
 	return t.using == 0 && t.watching == 0 && t.jobs == 0 && t.function == nil
 }
 
+// queued returns the ids of the ready and the delayed jobs, in order.
+func (t *Tube) queued() []uint64 {
+	ids := make([]uint64, 0, t.ready.len()+t.delayed.len())
+	for i := range t.ready.len() {
+		ids = append(ids, t.ready.at(i).lo)
+	}
+	for i := range t.delayed.len() {
+		ids = append(ids, t.delayed.at(i).ref.job().id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // watch is a client's watch on one tube, and its place in the tube's queue of
 // waiting clients.
 type watch struct {
 	client     *Client
 	tube       *Tube
 	prev, next *watch
+	place      int    // in the client's watches
 	timeout    uint32 // of a Gearman worker: seconds after which the job has failed; 0 for none
 }
 
@@ -141,7 +157,8 @@ func (s *Shard) unpause(t *Tube) {
 // expire lets t's delays and its pause run out that have come due, and returns
 // when the next one does, 0 for never.
 func (t *Tube) expire(s *Shard) int64 {
-	for j := t.delayed.top(); j != nil && j.at <= s.now; j = t.delayed.top() {
+	for j := t.delayed.top(); j != nil && j.at <= s.now && s.patient(); j = t.delayed.top() {
+		s.quota--
 		s.undelay(j)
 		s.makeReady(j)
 	}

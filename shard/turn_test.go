@@ -54,7 +54,7 @@ func TestTurns(t *testing.T) {
 	if !a.waiter.Answered() || !g.idle() {
 		t.Error("an idle shard has not answered, or is not idle again, when Post returns")
 	}
-	d.Skip(pageSize - 1)
+	d.Skip(groupSize - 1)
 	d.mu.Lock() // which the next job needs, for a page
 	done := make(chan bool)
 	go func() {

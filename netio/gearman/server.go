@@ -45,7 +45,7 @@ type Protocol struct {
 type about struct {
 	fd        int
 	addr, id  string
-	functions []string // the latest first
+	functions abilities
 }
 
 // New returns a Protocol.
@@ -94,7 +94,7 @@ func (p *Protocol) workers() []worker {
 	defer p.mu.Unlock()
 	all := make([]worker, 0, len(p.sessions))
 	for _, a := range p.sessions {
-		all = append(all, worker{fd: a.fd, addr: a.addr, id: a.id, functions: slices.Clone(a.functions)})
+		all = append(all, worker{fd: a.fd, addr: a.addr, id: a.id, functions: a.functions.list()})
 	}
 	slices.SortFunc(all, func(a, b worker) int { return cmp.Compare(a.fd, b.fd) })
 	return all

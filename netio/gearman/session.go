@@ -139,13 +139,13 @@ func (s *session) abilities(typ uint32) {
 		s.client.CantDoAny()
 	}
 	s.protocol.describe(s, func(a *about) {
-		switch i := slices.Index(a.functions, name); {
-		case typ == typeResetAbilities:
-			a.functions = nil
-		case typ == typeCantDo && i >= 0:
-			a.functions = slices.Delete(a.functions, i, i+1)
-		case typ != typeCantDo && i < 0:
-			a.functions = slices.Insert(a.functions, 0, name)
+		switch typ {
+		case typeResetAbilities:
+			a.functions = abilities{}
+		case typeCantDo:
+			a.functions.remove(name)
+		default:
+			a.functions.add(name)
 		}
 	})
 }

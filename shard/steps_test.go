@@ -1,0 +1,317 @@
+package shard
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sheafq/sheaf/binlog/faultfs"
+)
+
+// ready makes a chain as Post does, for turnWith.
+func (p *person) ready(chain ...*Request) []*Request {
+	p.waiter.Begin(true)
+	p.waiter.Expect(1)
+	for _, r := range chain {
+		r.Client, r.Status, r.Last, r.seq = p.sides[0], Unserved, false, p.waiter.seq
+	}
+	chain[len(chain)-1].Last = true
+	return chain
+}
+
+// turnWith has the first shard, which sleeps, serve the chains in one turn, and
+// leaves it to the test to have the next.
+func (g *rig) turnWith(chains ...[]*Request) {
+	for _, c := range chains {
+		g.shards[0].mailbox.post(c)
+	}
+	g.shards[0].turn()
+}
+
+// rest has all further turns that there are to have.
+func (g *rig) rest() {
+	s := g.shards[0]
+	for more := true; more; {
+		for s.turn() {
+		}
+		more = !s.mailbox.park()
+	}
+}
+
+// buryAll puts n jobs into p's tube, and buries them.
+func (p *person) buryAll(n int) []uint64 {
+	ids := p.putAll(n, 100)
+	for _, id := range ids {
+		p.do(0, Request{Op: ReserveJob, ID: id})
+		p.do(0, Request{Op: Bury, ID: id})
+	}
+	return ids
+}
+
+// TestKickInSteps: a kick of many jobs lets others be served meanwhile, and what is
+// behind it in its chain wait. It kicks what was buried when it came, and counts
+// that once.
+func TestKickInSteps(t *testing.T) { synctest.Test(t, testKickInSteps) }
+
+func testKickInSteps(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, q := g.newPerson(), g.newPerson()
+	const n = 5*stepJobs/2 + 1
+	p.buryAll(n)
+	own := q.putAll(1, 1)
+	q.do(0, Request{Op: ReserveJob, ID: own[0]})
+	synctest.Wait()
+
+	kick, after := &Request{Op: Kick, Tube: p.used, N: 1<<32 - 1}, &Request{Op: StatsTube, Name: DefaultTube}
+	between := &Request{Op: StatsTube, Name: DefaultTube}
+	g.turnWith(p.ready(kick, after), q.ready(between))
+	if p.waiter.Answered() || after.Status != Unserved {
+		t.Error("all is answered in one turn")
+	}
+	if !q.waiter.Answered() || between.TubeStats.Buried != n-stepJobs {
+		t.Errorf("another is answered %+v", between.TubeStats)
+	}
+	g.turnWith(q.ready(&Request{Op: Bury, ID: own[0]}))
+	g.rest()
+	if !p.waiter.Answered() || kick.Status != OK || kick.N != n {
+		t.Errorf("of %d jobs the kick says %d", n, kick.N)
+	}
+	if st := after.TubeStats; st == nil || st.Buried != 1 || st.Ready != n {
+		t.Errorf("behind it, the tube is %+v", st)
+	}
+	if st := g.gather(); st.Served[Kick] != 1 {
+		t.Errorf("one kick counts as %d", st.Served[Kick])
+	}
+	g.look(func(s *Shard) {
+		if err := s.check(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestKickOfDelayedInSteps: a kick of delayed jobs kicks as many as there were at
+// most, however many come meanwhile.
+func TestKickOfDelayedInSteps(t *testing.T) { synctest.Test(t, testKickOfDelayedInSteps) }
+
+func testKickOfDelayedInSteps(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, q := g.newPerson(), g.newPerson()
+	put := func() *Request { return &Request{Op: Put, Tube: p.used, Delay: 1000, TTR: 1, Body: cycleBody} }
+	const n = 2*stepJobs + 1
+	for range n {
+		p.do(0, *put())
+	}
+	synctest.Wait()
+	kick := &Request{Op: Kick, Tube: p.used, N: 1<<32 - 1}
+	g.turnWith(p.ready(kick))
+	g.turnWith(q.ready(put(), put()))
+	g.rest()
+	if kick.N != n {
+		t.Errorf("of %d jobs %d were kicked", n, kick.N)
+	}
+	if st := g.gather(); st.Ready != n || st.Delayed != 2 {
+		t.Errorf("%d are ready and %d are delayed", st.Ready, st.Delayed)
+	}
+}
+
+// TestDueInSteps: of many jobs whose time is over at once, a turn sees to some, and
+// others are served meanwhile. Nobody has to ask for the rest.
+func TestDueInSteps(t *testing.T) {
+	for name, delay := range map[string]uint32{"delayed": 1, "reserved": 0} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testDueInSteps(t, delay) }) })
+	}
+}
+
+func testDueInSteps(t *testing.T, delay uint32) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, q := g.newPerson(), g.newPerson()
+	const n = 5*stepJobs/2 + 1
+	for range n {
+		r := p.do(0, Request{Op: Put, Tube: p.used, Delay: delay, TTR: 1, Body: cycleBody})
+		if delay == 0 {
+			p.do(0, Request{Op: ReserveJob, ID: r.ID})
+		}
+	}
+	g.look(func(s *Shard) {
+		s.timer.Stop()
+		s.armed = 1 // so that it is not set
+	})
+	time.Sleep(5 * time.Second)
+	left := n
+	for range 2 {
+		st := &Request{Op: StatsTube, Name: DefaultTube}
+		g.turnWith(q.ready(st))
+		now := st.TubeStats.Delayed + st.TubeStats.Reserved
+		if done := left - now; done < stepJobs/2 || done > stepJobs {
+			t.Errorf("a turn has seen to %d of %d", done, left)
+		}
+		left = now
+	}
+	g.shards[0].armed = 0
+	g.turnWith(q.ready(&Request{Op: Soonest}))
+	g.rest()
+	time.Sleep(time.Second)
+	if st := g.gather(); st.Ready != n {
+		t.Errorf("%d of %d are ready", st.Ready, n)
+	}
+}
+
+// TestDropInSteps: a function of many jobs is dropped while others are served. Who
+// names it meanwhile has it anew, with what was submitted since, and so has who has
+// reserved one of the jobs.
+func TestDropInSteps(t *testing.T) { synctest.Test(t, testDropInSteps) }
+
+func testDropInSteps(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, _ := g.newWorker(1 << 30)
+	q, _ := g.newWorker(1 << 20)
+	const n = 2*stepJobs + 10
+	submitAll := func() (last uint64) {
+		for i := range n {
+			last = p.submit("f", fmt.Sprint(i), "x", i%2 == 0).ID
+		}
+		return last
+	}
+	drop := func() *Request { return &Request{Op: DropFunction, Name: "f"} }
+	submit := func() *Request {
+		return &Request{Op: Submit, Name: "f", Body: cycleBody, Task: &Task{Unique: "new", Background: true}}
+	}
+	check := func(what string, jobs, functions int) {
+		t.Helper()
+		g.look(func(s *Shard) {
+			if err := s.check(); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			is := 0
+			if f := s.tubes["f"]; f != nil && f.function != nil {
+				is = 1
+			}
+			if s.jobs != jobs || is != functions {
+				t.Errorf("%s: there are %d jobs and %d functions, want %d and %d", what, s.jobs, is, jobs, functions)
+			}
+		})
+	}
+
+	submitAll()
+	synctest.Wait()
+	r := drop()
+	g.turnWith(p.ready(r))
+	if p.waiter.Answered() {
+		t.Error("all is dropped in one turn")
+	}
+	g.rest()
+	if r.Status != OK {
+		t.Errorf("the drop is answered %d", r.Status)
+	}
+	check("dropped", 0, 0)
+
+	submitAll()
+	synctest.Wait()
+	r, second := drop(), drop()
+	g.turnWith(p.ready(r))
+	again := submit()
+	g.turnWith(q.ready(again))
+	g.rest()
+	if r.Status != OK || again.Status != OK {
+		t.Errorf("the drop is answered %d, and a submit meanwhile %d", r.Status, again.Status)
+	}
+	check("submitted meanwhile", 1, 1)
+
+	if st := q.do(0, *second).Status; st != OK {
+		t.Errorf("the second drop is answered %d", st)
+	}
+	check("dropped again", 0, 0)
+
+	last := submitAll()
+	synctest.Wait()
+	r, second = drop(), drop()
+	reserve := &Request{Op: ReserveJob, ID: last}
+	b := g.newPerson()
+	synctest.Wait()
+	g.turnWith(p.ready(r), q.ready(second), b.ready(reserve))
+	g.rest()
+	if r.Status != OK || second.Status != OK || reserve.Status != OK {
+		t.Errorf("two drops are answered %d and %d, and a reserve meanwhile %d", r.Status, second.Status, reserve.Status)
+	}
+	check("reserved meanwhile", 1, 1)
+	b.do(0, Request{Op: Delete, ID: last})
+	check("deleted", 0, 1)
+}
+
+// TestStepsEndBatches: what one command appends does not become one batch, however
+// much it is, so that segments are left in time.
+func TestStepsEndBatches(t *testing.T) {
+	const n = 4000
+	for name, c := range map[string]struct{ prepare, act func(p *person) }{
+		"kick": {
+			func(p *person) { p.buryAll(n) },
+			func(p *person) { p.do(0, Request{Op: Kick, Tube: p.used, N: n}) },
+		},
+		"TTR": {
+			func(p *person) {
+				p.putAll(n, 300)
+				for range n {
+					p.do(0, Request{Op: Reserve})
+				}
+			},
+			func(p *person) { time.Sleep(5 * time.Second) },
+		},
+		"drop": {
+			func(p *person) {
+				for i := range 5 * n { // of which little is written
+					p.submit("f", fmt.Sprint(i), "x", true)
+				}
+			},
+			func(p *person) { p.do(0, Request{Op: DropFunction, Name: "f"}) },
+		},
+		"cleaning the long way": {
+			func(p *person) { p.putAll(n, 300) },
+			func(p *person) {
+				s := p.rig.shards[0]
+				p.rig.look(func(s *Shard) {
+					// As if the first segment had all jobs, and could not be read.
+					for j := range s.all() {
+						s.segments.of(j.file).jobs--
+						j.file = uint32(s.segments[0].index)
+						s.segments[0].jobs++
+					}
+					s.cleaning = true
+				})
+				p.do(0, Request{Op: cleaned, N: s.segments[0].index})
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := faultfs.New()
+				g, _, stop := newLoggedRig(t, f, 1, 4096)
+				p := g.newPerson()
+				c.prepare(p)
+				synctest.Wait()
+				most := int64(0)
+				g.look(func(s *Shard) { most = s.log.Step() })
+				largest, written := 0, 0
+				f.SetFault(func(op faultfs.Op, _ string, _ int64, n int) error {
+					if op == faultfs.OpWriteAt {
+						largest, written = max(largest, n), written+n
+					}
+					return nil
+				})
+				c.act(p)
+				synctest.Wait()
+				f.SetFault(nil)
+				if limit := 3 * int(most); largest > limit || written < 2*limit {
+					t.Errorf("of %d bytes %d were written at once, want no more than %d", written, largest, limit)
+				}
+				p.detach()
+				g.gather()
+				stop()
+			})
+		})
+	}
+}
