@@ -118,7 +118,8 @@ func (s *Shard) tidy() {
 	bound := 2 * s.live
 	if s.log.Full() {
 		// Space is wanted before the reserve is used up, within reason: for what is
-		// gained, at most 64 times as much is copied.
+		// gained, at most 64 times as much is copied, or 512 times when changes are about
+		// to be refused.
 		bound = s.live + max(s.live/64, min(s.live/16, s.log.Reserve()/2)) - s.segments.last().bytes
 		if s.log.Short() {
 			bound = min(bound, s.live+s.live/64-s.segments.last().bytes)

@@ -1,5 +1,36 @@
 package gearman
 
+// abilities serves what changes which functions a worker can do.
+func (s *session) abilities(typ uint32) {
+	var name string
+	if typ != typeResetAbilities {
+		if !validFunction(s.args[0]) {
+			s.refuse(faultFunction)
+			return
+		}
+		name = string(s.args[0])
+	}
+	s.flush()
+	switch typ {
+	case typeCanDo, typeCanDoTimeout:
+		s.client.CanDo(name, limit(s.args[1])) // which is empty in CAN_DO
+	case typeCantDo:
+		s.client.CantDo(name)
+	case typeResetAbilities:
+		s.client.CantDoAny()
+	}
+	s.protocol.describe(s, func(a *about) {
+		switch typ {
+		case typeResetAbilities:
+			a.functions = abilities{}
+		case typeCantDo:
+			a.functions.remove(name)
+		default:
+			a.functions.add(name)
+		}
+	})
+}
+
 // abilities are the functions that a worker can do, in the order in which it has
 // said so. There may be very many, of which it adds and removes one at a time.
 type abilities struct {

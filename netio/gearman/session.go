@@ -2,7 +2,6 @@ package gearman
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/valyala/bytebufferpool"
@@ -117,37 +116,6 @@ func (s *session) end(f fault, err error) {
 	s.refuse(f)
 	s.flush()
 	s.err = err
-}
-
-// abilities serves what changes which functions a worker can do.
-func (s *session) abilities(typ uint32) {
-	var name string
-	if typ != typeResetAbilities {
-		if !validFunction(s.args[0]) {
-			s.refuse(faultFunction)
-			return
-		}
-		name = string(s.args[0])
-	}
-	s.flush()
-	switch typ {
-	case typeCanDo, typeCanDoTimeout:
-		s.client.CanDo(name, limit(s.args[1])) // which is empty in CAN_DO
-	case typeCantDo:
-		s.client.CantDo(name)
-	case typeResetAbilities:
-		s.client.CantDoAny()
-	}
-	s.protocol.describe(s, func(a *about) {
-		switch typ {
-		case typeResetAbilities:
-			a.functions = abilities{}
-		case typeCantDo:
-			a.functions.remove(name)
-		default:
-			a.functions.add(name)
-		}
-	})
 }
 
 // queue queues a request from the client's New, once the engine can take it.
