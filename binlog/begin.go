@@ -170,15 +170,6 @@ func (st *Store) settle(n segmentName, end int64) error {
 	return f.Sync()
 }
 
-// syncFile syncs a segment that may be written to at the same time.
-func (st *Store) syncFile(n segmentName) error {
-	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, n.String()))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
 // Commit ends the rearrangement, if there is one: what was read counts no
 // longer. It is called once, after Begin.
 func (st *Store) Commit() error {

@@ -421,13 +421,17 @@ func TestDamageIsSaid(t *testing.T) {
 	data := all[name]
 	blocks := binlog.Blocks([]byte(data))
 	first := blocks[0]
+	missing := "1 block is missing"
+	if n := len(blocks) - 2; n > 1 {
+		missing = fmt.Sprintf("%d blocks are missing", n)
+	}
 	flip := func(off int64) string { return data[:off] + string([]byte{data[off] ^ 1}) + data[off+1:] }
 	for what, tc := range map[string]struct{ data, said string }{
 		"header":        {flip(20), "the header, 88 bytes, is damaged: what follows it is read all the same"},
 		"block":         {flip(first.At + 40), fmt.Sprintf("%d bytes are damaged: the jobs and changes recorded there are lost", first.End-first.At)},
 		"missing":       {"", "the file is missing: the jobs and changes recorded there are lost"},
 		"block is gone": {data[:first.At] + data[first.End:], "1 block is missing in front of this one: the jobs and changes recorded there are lost"},
-		"cut":           {data[:first.End], fmt.Sprintf("the end of the file is cut off, %d blocks are missing: the jobs and changes recorded there are lost", len(blocks)-2)},
+		"cut":           {data[:first.End], "the end of the file is cut off, " + missing + ": the jobs and changes recorded there are lost"},
 		"twice":         {data + data[first.At:first.End], fmt.Sprintf("a block of %d bytes has been read before, or is out of place: it is ignored", first.End-first.At)},
 		"another":       {all[streams(all)[1][0]], "it is " + streams(all)[1][0] + " under another name: the file is ignored"},
 	} {

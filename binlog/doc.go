@@ -56,8 +56,8 @@
 // about twice what its jobs take, and two segments a shard: the one that is
 // written and the space set aside. On a full disk, where that space is all there
 // is for the copies, the next segment waits until the file of the last is gone.
-// What is copied was on the disk long since: a server that never syncs syncs the
-// copies all the same.
+// What is copied may have been on the disk long since; a server that never syncs
+// leaves it to the system when the copy is, too.
 //
 // # The directory
 //

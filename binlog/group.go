@@ -7,7 +7,6 @@ type group struct {
 	held    []Held
 	to      *segment
 	drop    uint64 // segments before this one may go; 0 for none
-	copies  bool   // jobs that were in them were put again
 	promise int64  // bytes that were taken from the segment's room
 }
 

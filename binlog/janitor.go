@@ -3,7 +3,6 @@ package binlog
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -20,13 +19,11 @@ type janitor struct {
 	mu     sync.Mutex
 	unsync bool   // something is written and not synced; under mu
 	drops  uint64 // segments before this one may go; under mu
-	copies bool   // jobs of those were put again; under mu
 	wants  bool   // the current segment is nearly full, or short of room; under mu
 
 	synced time.Time // when it was last done; under mu
 	tried  time.Time // when there was no room; the goroutine's own
 	newest *segment  // that was made ready, nil if none was; the goroutine's own
-	firm   uint64    // segments before this one were synced, see syncCopies; the goroutine's own
 }
 
 // dirty says that something was written that is to be synced.
@@ -43,11 +40,10 @@ func (j *janitor) dirty() {
 	}
 }
 
-// discard says that segments before that one may go, and whether jobs of those
-// were put again.
-func (j *janitor) discard(before uint64, copies bool) {
+// discard says that segments before that one may go.
+func (j *janitor) discard(before uint64) {
 	j.mu.Lock()
-	j.drops, j.copies = max(j.drops, before), j.copies || copies
+	j.drops = max(j.drops, before)
 	j.mu.Unlock()
 	poke(j.wake)
 }
@@ -101,8 +97,8 @@ func (j *janitor) work() (wait time.Duration) {
 		return 0
 	}
 	j.mu.Lock()
-	unsync, drops, copies, wants, synced := j.unsync, j.drops, j.copies, j.wants, j.synced
-	j.drops, j.copies, j.wants = 0, false, false
+	unsync, drops, wants, synced := j.unsync, j.drops, j.wants, j.synced
+	j.drops, j.wants = 0, false
 	j.mu.Unlock()
 	if wants { // first, since a sync may take long
 		if since := time.Since(j.tried); since < retry || !j.prepare() {
@@ -120,12 +116,6 @@ func (j *janitor) work() (wait time.Duration) {
 		case wait == 0 || wait > left:
 			wait = left
 		}
-	}
-	if copies && j.store.cfg.Sync == SyncNever && !j.syncCopies() {
-		j.mu.Lock()
-		j.drops, j.copies = max(j.drops, drops), true
-		j.mu.Unlock()
-		return retry
 	}
 	if drops != 0 {
 		j.remove(drops)
@@ -154,32 +144,6 @@ func (j *janitor) sync() error {
 		j.fail(fmt.Errorf("syncing %s: %w", seg.name, err))
 	}
 	return j.Err()
-}
-
-// syncCopies syncs all that was written since it was last called: jobs that are
-// old, and long on the disk, are about to be there in a copy only. A server that
-// never syncs does so here. It reports false if it is to be tried again.
-func (j *janitor) syncCopies() bool {
-	j.mu.Lock()
-	current := j.writer.to.name.index
-	names := slices.Clone(j.stream.names)
-	j.mu.Unlock()
-	var err error
-	for _, n := range names {
-		if n.index >= j.firm && err == nil {
-			err = j.store.syncFile(n)
-		}
-	}
-	if err == nil {
-		err = j.store.fs.SyncDir(j.store.cfg.Dir)
-	}
-	switch {
-	case err == nil:
-		j.firm = current
-	case !isScarce(err):
-		j.fail(fmt.Errorf("syncing what cleaning has written: %w", err))
-	}
-	return err == nil
 }
 
 // prepare sets space aside in the current segment, and has a next one ready. It

@@ -38,7 +38,6 @@ type Log struct {
 	said          time.Time // when the disk was last said to be full
 	announced     bool      // and it was not said since that there is room again
 	dropped       uint64    // segments before this one are needed no more
-	copied        bool      // jobs were put again since the last Drop
 
 	mu      sync.Mutex
 	queue   []*group // committed, not yet taken by the writer; under mu
@@ -257,7 +256,6 @@ func (l *Log) Delete(id uint64) int { return l.number(kindDelete, id) }
 func (l *Log) Drop(segment uint64) int {
 	n := l.number(kindDrop, segment)
 	l.batch.drop, l.dropped = segment, segment // not of a batch that the record had no place in
-	l.batch.copies, l.copied = l.batch.copies || l.copied, false
 	l.oldest.Store(segment)
 	return n
 }
@@ -299,11 +297,8 @@ func (l *Log) Renamed(renamed, lost int) {
 	}
 }
 
-// Migrated says that cleaning puts so many jobs again.
-func (l *Log) Migrated(n int) {
-	l.migrated.Add(uint64(n))
-	l.copied = true
-}
+// Migrated counts jobs that cleaning has put again.
+func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
 
 // Appended tells whether there is anything in the batch.
 func (l *Log) Appended() bool { return l.batch.records > 0 }
@@ -337,7 +332,7 @@ func (l *Log) Commit(held Held, live int) bool {
 		last.buf = append(last.buf, g.buf[blockHeader:]...)
 		last.records += g.records
 		last.promise += g.promise
-		last.drop, last.copies = max(last.drop, g.drop), last.copies || g.copies
+		last.drop = max(last.drop, g.drop)
 		last.wait(held)
 		enough := l.count(g.records)
 		l.mu.Unlock()

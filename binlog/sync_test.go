@@ -3,7 +3,6 @@ package binlog_test
 // When a log syncs, and how many answers share it.
 
 import (
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -74,59 +73,6 @@ func TestNeverSyncs(t *testing.T) {
 	if n := syncs.Load(); n > 0 {
 		t.Errorf("%d syncs", n)
 	}
-}
-
-// TestCopiesAreSynced: a server that never syncs does so before it removes what
-// was on the disk long since, and is there in a copy only.
-func TestCopiesAreSynced(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := faultfs.New()
-		cfg := config(f, 1)
-		s := serve(t, cfg)
-		want := noJobs()
-		old := job(1, "a", "old")
-		want.Put(old, 1)
-		s.does(0, func(l *binlog.Log) { l.Put(old) })
-		s.close() // which syncs
-		cfg.Sync = binlog.SyncNever
-		s = serve(t, cfg)
-		syncs := counts(f, faultfs.OpSync)
-		drop := func() {
-			s.does(0, func(l *binlog.Log) { l.Drop(l.Segment()) })
-			synctest.Wait()
-		}
-		s.rolls(0, 2)
-		s.does(0, func(l *binlog.Log) {
-			l.Migrated(1)
-			l.Put(old)
-		})
-		synctest.Wait()
-		if n := syncs.Load(); n > 0 {
-			t.Errorf("%d syncs, and nothing was dropped", n)
-		}
-		copied := s.logs[0].Segment()
-		s.rolls(0, 3) // the copy is not in the last one
-		s.does(0, func(l *binlog.Log) { l.Drop(copied) })
-		synctest.Wait()
-		if n := syncs.Load(); n == 0 {
-			t.Error("no sync of copies")
-		}
-		for seed := range uint64(20) {
-			got, damages := readBack(t, config(f.Crash(rand.New(rand.NewPCG(1, seed))), 1))
-			got.same(t, want)
-			if len(damages) > 0 {
-				t.Errorf("damage: %v", damages)
-			}
-		}
-		syncs.Store(0)
-		s.does(0, func(l *binlog.Log) { l.Delete(1) })
-		s.rolls(0, 4)
-		drop()
-		if n := syncs.Load(); n > 0 {
-			t.Errorf("%d syncs when nothing was put again", n)
-		}
-		s.close()
-	})
 }
 
 // TestGather: clients that come back at once when they are answered share

@@ -116,7 +116,7 @@ func (w *writer) group(g *group) {
 		h.Release(err)
 	}
 	if err == nil && g.drop != 0 {
-		w.janitor.discard(g.drop, g.copies)
+		w.janitor.discard(g.drop)
 	}
 }
 
