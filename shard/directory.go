@@ -86,9 +86,10 @@ const (
 	rootBytes = 4864
 )
 
-// page is 32 ids of a group, each of another line of the processor's caches than
-// those before and after it: of ids in a row the first 64 are on 64 lines, so that
-// two shards that put jobs at the same time write different ones.
+// page is 32 ids in a row. A shard takes ids for many puts at once, if it can (see
+// takeID), so neighbours on a line of the processor's caches mostly are of one
+// shard. (To have ids in a row on different lines is no better for shards that take
+// one at a time in turn: each writes as many lines then that another wrote last.)
 //
 // A place is 0 where there is no job, and gone where there will be none; else the
 // shard is in its upper 16 bits, counted from 1, and the jobRef in the others. The
@@ -105,14 +106,11 @@ const line = 8
 
 // inNode returns which page of its node an id is on.
 func inNode(id uint64) uint64 {
-	return id>>groupBits%nodeGroups*groupPages + id%groupPages
+	return id>>groupBits%nodeGroups*groupPages + id/pageSize%groupPages
 }
 
 // at returns where on its page an id is.
-func at(id uint64) uint64 {
-	k := id / groupPages % pageSize
-	return k%(pageSize/line)*line + k/(pageSize/line)
-}
+func at(id uint64) uint64 { return id % pageSize }
 
 // gone is in all places of a page that was taken out: whoever is about to enter
 // a job there finds that out.
@@ -162,6 +160,10 @@ func (d *Directory) ChargeTo(b *Budget) { d.budget.Budget = b }
 
 // NextID takes the next id. Any goroutine may call it.
 func (d *Directory) NextID() uint64 { return d.ids.Add(1) }
+
+// NextIDs takes the next n ids, and returns the first of them. Any goroutine may
+// call it.
+func (d *Directory) NextIDs(n uint64) uint64 { return d.ids.Add(n) - n + 1 }
 
 // LastID returns the last id that was given out, 0 if there is none. Any
 // goroutine may call it.
@@ -258,7 +260,7 @@ func (d *Directory) look(first uint64, shard int, f func(*job) bool) (next uint6
 			return n << groupBits
 		}
 		for id := max(first, n<<groupBits); id>>groupBits == n; id++ {
-			p := group[id%groupPages].Load()
+			p := group[id/pageSize%groupPages].Load()
 			if p == nil {
 				continue
 			}
@@ -375,10 +377,10 @@ func (d *Directory) makePage(id uint64) *page {
 	if n, last := id>>groupBits, d.newest.Load(); n > last {
 		d.newest.Store(n)
 		for k := range uint64(groupPages) {
-			d.ensure(n<<groupBits + k)
+			d.ensure(n<<groupBits + k*pageSize)
 		}
 		for k := range uint64(groupPages) {
-			d.dropPage(last<<groupBits + k)
+			d.dropPage(last<<groupBits + k*pageSize)
 		}
 	}
 	return d.ensure(id)

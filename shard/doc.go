@@ -84,8 +84,9 @@
 // Jobs are in memory of their shard that the garbage collector does not know (see
 // slab), and whatever refers to many of them, heaps and the directory, has nothing
 // in it to look at either. Both keep more than is in use when jobs go and others stay;
-// the memory budget counts that, but for a slack (see slab and Directory). Ten million jobs and their bodies took it a second of a
-// core otherwise, in which clients had to wait for hundreds of milliseconds.
+// the memory budget counts that, but for a slack (see slab and Directory). Ten
+// million jobs and their bodies took it a second of a core otherwise, in which
+// clients had to wait for hundreds of milliseconds.
 //
 // For that a body of up to Inline bytes is behind its job, and copied twice:
 // there, and from there for an answer, since the job may be gone, and its place
@@ -101,11 +102,14 @@
 // two cores then write on the hot path is a mailbox (once a chain, by who posts
 // and by who takes), the waiter of the client that is answered, and the counter
 // of job ids, which every put on the machine increments, since ids rise in the
-// order of the puts, as clients expect. The places of ids in a row are on
-// different lines of the directory, and the memory budget is told once in 64 KiB
-// of each shard. A line changes hands in 50 to 100 ns, so the counter is where a
-// machine of 64 cores with deep pipelines will first stop to scale, at 10 to 20
-// million puts a second; one core makes about one million. (A shard that is
+// order of the puts, as clients expect: once for puts that wait for the shard one
+// behind the other, up to 64. Ids in a row are on one line of the directory, which
+// mostly is one shard's then, and the memory budget is told once in 64 KiB of each
+// shard. A line changes hands in 50 to 100 ns, so the counter is where a machine of
+// 64 cores will first stop to scale: at 10 to 20 million puts a second, if the
+// shards find one at a time, and far beyond what 64 cores can do with deep
+// pipelines, where the mailboxes come first. One core makes about one million. (A
+// shard that is
 // mostly idle is served by whoever finds it so: then its state moves from core to
 // core, which costs less than waking its goroutine.) Without pipelining it will
 // not get so far: each command is a wake-up then, all sockets are in the one

@@ -111,7 +111,7 @@ type Request struct {
 
 	ID      uint64 // a put with an ID has taken it already, and was counted
 	Created int64  // put with an ID: when its line came, on the shards' Clock
-	N       uint64 // kick: how many at most; then how many were
+	N       uint64 // kick: how many at most; then how many were. put: 0; for the shard's use
 	Timeout int64  // reserve: nanoseconds, 0 not to wait, NoTimeout to wait for ever
 
 	// Soonest is a deadline on the shards' Clock. On the way in, for

@@ -315,3 +315,36 @@ func TestStepsEndBatches(t *testing.T) {
 		})
 	}
 }
+
+// TestIDsOfAPipeline: puts that come together take their ids in one go, in their
+// order and with no gap, wherever the run of them ends.
+func TestIDsOfAPipeline(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	p := g.newPerson().settleIn("a")
+	put := func() *Request { return &Request{Op: Put, Tube: p.used, TTR: 1, Body: []byte("x\r\n")} }
+	var chain, puts []*Request
+	for i := range uint64(3 * idRun) {
+		r := put()
+		switch i {
+		case 5: // its body came in pieces, and it has its id since
+			r.ID, r.Created = p.rig.shards[0].cfg.Directory.NextID(), 1
+			chain = append(chain, r)
+			continue
+		case 9, 100:
+			chain = append(chain, &Request{Op: PeekReady, Tube: p.used})
+		}
+		chain, puts = append(chain, r), append(puts, r)
+	}
+	p.post(0, chain...)
+	p.await()
+	for i, r := range puts {
+		if r.Status != OK || r.ID != uint64(i)+2 || r.N != 0 {
+			t.Fatalf("put %d is answered %d, id %d, n %d", i, r.Status, r.ID, r.N)
+		}
+	}
+	if r := p.do(0, *put()); r.ID != uint64(len(puts))+2 {
+		t.Errorf("the next id is %d", r.ID)
+	}
+	p.detach()
+	g.stop()
+}
