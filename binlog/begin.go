@@ -51,6 +51,9 @@ func (st *Store) begin() ([]*Log, error) {
 		st.epoch++
 	}
 	st.lastID = st.LastID()
+	for _, t := range st.streams {
+		st.index.Store(max(st.index.Load(), t.lost))
+	}
 	for _, name := range st.leftovers {
 		if err := st.retire(name); err != nil {
 			return nil, err

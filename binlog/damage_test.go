@@ -468,3 +468,57 @@ func TestShortHeader(t *testing.T) {
 		told()
 	}
 }
+
+// TestLastIsMissing: what a server writes that misses the last segment of a shard
+// has a file, numbers and ids of its own, so that nothing is lost when that comes
+// back; and until then each start says the same.
+func TestLastIsMissing(t *testing.T) {
+	for _, begun := range []bool{false, true} { // by a start, or by the server before
+		f := faultfs.New()
+		s := serve(t, config(f, 1))
+		s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "one")) })
+		if begun {
+			s.close()
+			s = serve(t, config(f, 1))
+		} else {
+			s.rolls(0, 2)
+		}
+		s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "three")) })
+		s.halt(f)
+		all := segments(t, f)
+		last := filepath.Join(dir, all[len(all)-1])
+		data := f.Read(last)
+		if err := f.Remove(last); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{all[len(all)-1] + " at offset 0: the file is missing: the jobs and changes recorded there are lost"}
+		said := func() (got []string) {
+			_, damages := readBack(t, config(f, 1))
+			for _, d := range damages {
+				got = append(got, d.String())
+			}
+			return got
+		}
+		next := uint64(0)
+		for range 3 {
+			if got := said(); !slices.Equal(got, want) {
+				t.Errorf("begun by a start: %t: %q, want %q", begun, got, want)
+			}
+			s = serve(t, config(f, 1))
+			next = max(next, s.store.LastID()) + 1
+			s.does(0, func(l *binlog.Log) { l.Put(job(next, "a", "new")) })
+			s.halt(f)
+		}
+		if next < 100 {
+			t.Errorf("begun by a start: %t: id %d is given, and may have been given before", begun, next)
+		}
+		if f.Read(last) != nil {
+			t.Fatalf("begun by a start: %t: %s was made again", begun, last)
+		}
+		f.Write(last, data)
+		got, _ := readBack(t, config(f, 1))
+		if len(got.of) != 5 {
+			t.Errorf("begun by a start: %t: put back, there are\n%s", begun, got)
+		}
+	}
+}

@@ -48,6 +48,7 @@ type stream struct {
 	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
 	unread   []segmentName // those of which nothing can be read
+	lost     uint64        // the last segment, if it is known to have been there and is not; else 0
 }
 
 // replay reads the stream back. One stream may be read beside others.
@@ -338,9 +339,12 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 
 // finish looks at how the stream begins and ends.
 func (r *replayer) finish() {
-	r.last = max(r.next, r.synced, 1) - 1 + r.hidden
-	r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
+	defer func() {
+		r.last = max(r.next, r.synced, 1) - 1 + r.hidden
+		r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
+	}()
 	if len(r.names) == 0 {
+		r.lose(r.begun)
 		return
 	}
 	for _, index := range r.missed {
@@ -368,8 +372,10 @@ func (r *replayer) finish() {
 	switch {
 	case r.rolled > last && !there(r.rolled):
 		r.missing(r.rolled)
+		r.lose(r.rolled)
 	case r.begun > last && !there(r.begun):
 		r.missing(r.begun)
+		r.lose(r.begun)
 	case r.headless && r.end == segmentHeader || r.hidden > 0: // that is told
 	case r.torn && r.next != 0 && r.next < r.synced:
 		r.cutOff(r.synced)
@@ -388,6 +394,13 @@ func (r *replayer) cutOff(next uint64) {
 // missing reports that a segment is not there.
 func (r *replayer) missing(index uint64) {
 	r.report(segmentName{r.epoch, r.shard, index}, 0, "the file is missing: %s", recordsLost)
+}
+
+// lose notes that the last segment is missing. It may be put back: then it must be
+// nobody's place, nor any number or id from it have been given again.
+func (r *replayer) lose(index uint64) {
+	r.lost = index
+	r.hide(farBehind * r.store.cfg.SegmentSize)
 }
 
 // badEnd reports what is behind the last block of the tail, and is neither

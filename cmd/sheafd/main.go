@@ -70,7 +70,7 @@ func command(args []string) error {
 
 // run serves until a signal ends it.
 func run(o *options) error {
-	defer runtime.KeepAlive(makeSlack())
+	defer runtime.KeepAlive(makeSlack(int64(o.maxMemory)))
 	log := newLogger(o)
 	slog.SetDefault(log)
 	for _, w := range o.warnings {
