@@ -196,11 +196,8 @@ func TestFullRestart(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 1))
 		fill := func(p *person) (ids []uint64) {
 			for refused := 0; refused < 50; {
-				body := make([]byte, 50+rng.IntN(200))
-				for i := range body {
-					body[i] = byte(rng.Uint32())
-				}
-				r := p.do(p.used.Shard, Request{Op: Put, Tube: p.used, TTR: 100, Body: append(body, "\r\n"...)})
+				body := incompressible(rng, 50+rng.IntN(200))
+				r := p.do(p.used.Shard, Request{Op: Put, Tube: p.used, TTR: 100, Body: body})
 				if r.Status == OK {
 					ids = append(ids, r.ID)
 				} else if refused++; refused%10 == 0 {
@@ -242,11 +239,7 @@ func TestStopOnAStuckDisk(t *testing.T) {
 		p := g.newPerson().settleIn("a")
 		rng := rand.New(rand.NewPCG(1, 1))
 		job := func() Request {
-			body := make([]byte, 2000)
-			for i := range body {
-				body[i] = byte(rng.Uint32())
-			}
-			return Request{Op: Put, Tube: p.used, TTR: 1, Body: append(body, "\r\n"...)}
+			return Request{Op: Put, Tube: p.used, TTR: 1, Body: incompressible(rng, 2000)}
 		}
 		p.do(0, job()) // it stays, and is cleaned
 		synctest.Wait()
