@@ -358,7 +358,7 @@ func TestSlowDisk(t *testing.T) {
 	if n := len(segments(t, f)); n < 3 {
 		t.Errorf("400 KB are in %d segments", n)
 	}
-	f.SetCapacity(f.Used() + 1<<20)
+	f.Leave(1 << 20)
 	for l.Segment(); !l.Tight(); l.Segment() {
 		l.FitsPut(size)
 		l.Put(job(1, "a", noise(size)))

@@ -223,9 +223,9 @@ func nearlyFull(t *testing.T, f *faultfs.FS, s *server, left int64) {
 		l.Put(job(1, "a", noise(3800)))
 	})
 	eventually(t, "the next segment is ready", func() bool { return made(t, f) == 2 && l.Ready() })
-	f.SetCapacity(f.Used())
+	f.Leave(0)
 	if left < 0 {
-		f.SetCapacity(f.Used() + 4096)
+		f.Leave(4096)
 	}
 	for _, left := range []int64{left + 2000, left} {
 		h := make(held, 1)
@@ -265,7 +265,7 @@ func TestStartTakesAPage(t *testing.T) {
 		killed := f.Kill()
 		s.close()
 		for _, f := range []*faultfs.FS{f, killed} {
-			f.SetCapacity(f.Used() + int64(shards)*4096)
+			f.Leave(int64(shards) * 4096)
 			cfg.FS = f
 			serve(t, cfg).close()
 		}
@@ -287,7 +287,7 @@ func TestRollKeepsPromises(t *testing.T) {
 		l.FitsPut(400_000)
 		writes(t, l, jobs, 128<<10)
 		eventually(t, "the next segment is ready", func() bool { return made(t, f) == 2 && l.Ready() })
-		f.SetCapacity(f.Used())
+		f.Leave(0)
 		writes(t, l, jobs, int(l.Room()-l.Promised()-left)-100)
 		before, segment := l.Room(), l.Settled()
 		if l.Segment() == segment {
@@ -328,7 +328,7 @@ func TestRoomForLess(t *testing.T) {
 			l.Put(job(1, "a", noise(2000)))
 		})
 		synctest.Wait()
-		f.SetCapacity(f.Used())
+		f.Leave(0)
 		writes(t, l, 1, int(l.Room()-l.Promised())-200)
 		synctest.Wait()
 		if l.FitsPut(10_000) || l.FitsChange(0) {
@@ -338,7 +338,7 @@ func TestRoomForLess(t *testing.T) {
 		if l.FitsPut(10_000) {
 			t.Fatal("there is room on a full disk")
 		}
-		f.SetCapacity(f.Used() + 3*4096)
+		f.Leave(3 * 4096)
 		if !l.FitsChange(0) {
 			t.Error("a change has no room, although the disk has")
 		}
@@ -362,7 +362,7 @@ func TestCleanedIsTheShards(t *testing.T) {
 	eventually(t, "it goes on in the next segment", func() bool { return l.Segment() != 1 && l.Segment() != 2 })
 	writes(t, l, jobs, 100)
 	other.FitsPut(1000) // what it wants for itself
-	f.SetCapacity(f.Used())
+	f.Leave(0)
 	for l.FitsPut(1000) || other.FitsPut(1000) { // until both know that the disk is full
 	}
 	writes(t, l, jobs, int(l.Room()-l.Promised())-20_000) // as cleaning does
@@ -370,10 +370,10 @@ func TestCleanedIsTheShards(t *testing.T) {
 	if before >= l.Reserve() || !l.Full() {
 		t.Fatalf("%d bytes are set aside, of a reserve of %d", before, l.Reserve())
 	}
-	told := make(chan bool, 1)
-	l.OnPrepared(func() {
+	told := make(chan struct{}, 1)
+	l.OnPrepared(func() { // it is told of a next segment as well
 		select {
-		case told <- !l.Dropping():
+		case told <- struct{}{}:
 		default:
 		}
 	})
@@ -398,13 +398,12 @@ func TestCleanedIsTheShards(t *testing.T) {
 	if err := <-h; err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case is := <-told:
-		if !is {
-			t.Error("it is told before it is so")
+	for late := time.After(20 * time.Second); l.Dropping(); {
+		select {
+		case <-told:
+		case <-late:
+			t.Fatal("nobody is told that the segment is gone")
 		}
-	case <-time.After(20 * time.Second):
-		t.Error("nobody is told that the segment is gone")
 	}
 	close(stop)
 	<-stopped

@@ -288,7 +288,7 @@ func TestZeroing(t *testing.T) {
 	l := s.logs[0]
 	n := 0
 	for ; l.FitsChange(0) && n < 1000; n++ {
-		mem.SetCapacity(mem.Used()) // others take the rest
+		mem.Leave(0) // others take the rest
 		h := make(held, 1)
 		l.Put(job(uint64(n+1), "a", "b")) // is shorter than the longest change
 		l.Commit(h, 0)
@@ -319,7 +319,7 @@ func TestZeroingKeepsWhatIsWritten(t *testing.T) {
 	cfg.SegmentSize = 256 << 10
 	st := open(t, cfg)
 	replay(t, st)
-	mem.SetCapacity(mem.Used() + 4096) // enough for a header and little more
+	mem.Leave(4096) // enough for a header and little more
 	logs, err := st.Begin()
 	if err == nil {
 		err = st.Commit()
@@ -340,7 +340,7 @@ func TestZeroingKeepsWhatIsWritten(t *testing.T) {
 	if !l.FitsPut(100) {
 		t.Error("there is no room again")
 	}
-	mem.SetCapacity(mem.Used()) // others take the rest
+	mem.Leave(0) // others take the rest
 	ends(t, "writing what was set aside", func() { put(job(2, "a", noise(int(l.Room())/2))) })
 	if err := st.Close(); err != nil {
 		t.Fatal(err)
@@ -356,7 +356,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	f := faultfs.New()
 	serve(t, config(f, 2)).close()
 	before := files(t, f)
-	f.SetCapacity(f.Used())
+	f.Leave(0)
 	st := open(t, config(f, 2))
 	replay(t, st)
 	ends(t, "the start", func() {

@@ -34,7 +34,7 @@ func TestSuddenlyFull(t *testing.T) {
 				ids[i] = p.do(0, Request{Op: Put, Tube: p.used, TTR: 1000, Body: incompressible(rng, tc.size)}).ID
 			}
 			time.Sleep(time.Second)
-			f.SetCapacity(f.Used())
+			f.Leave(0)
 			most := 2 * (256 << 10) / 40
 			for n := range most {
 				id := ids[rng.IntN(len(ids))]

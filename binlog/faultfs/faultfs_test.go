@@ -338,6 +338,11 @@ func TestSpace(t *testing.T) {
 	used(t, f, 3)
 	no(t, y.Close())
 	used(t, f, 1)
+
+	f.Leave(blockSize + 1)
+	no(t, x.Allocate(0, 2*blockSize))
+	is(t, x.Allocate(2*blockSize, 1), syscall.ENOSPC)
+	used(t, f, 2)
 	no(t, f.Rename("x", "z"))
 	create(t, f, "w")
 	no(t, x.Close())

@@ -15,6 +15,15 @@ func (f *FS) SetCapacity(bytes int64) {
 	f.capacity = bytes / blockSize
 }
 
+// Leave sets the capacity to what is used and that many bytes more, in whole
+// blocks, as other programs do that take the rest; in one go, so that what is
+// taken meanwhile cannot come in between.
+func (f *FS) Leave(free int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.capacity = f.used + free/blockSize
+}
+
 // Used returns how many bytes the blocks of all files take.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
