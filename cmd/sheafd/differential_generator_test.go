@@ -200,7 +200,10 @@ func (r *diffRun) allowed(c *diffClient, requests []diffRequest) bool {
 		return false
 	}
 	shown, waits := 0, false
-	for _, q := range requests {
+	for i, q := range requests {
+		if q.unpauses() && (i+1 < len(requests) || c.waiting()) {
+			return false // what is behind it may find the tube paused
+		}
 		if n := q.body(); r.progs[0].binlog != nil && (n == diffMaxJob+1 || n == diffMaxJob+2) {
 			return false
 		}
