@@ -114,6 +114,7 @@ func (st *Store) newManifest() (*manifest, error) {
 		if st.cfg.Sync != SyncNever {
 			m.synced = append(m.synced, l.writer.seq)
 		}
+		m.gaps = append(m.gaps, l.stream.gaps...)
 	}
 	for _, name := range slices.Concat(st.keep, st.beanstalkd) {
 		f, err := st.imported(name)

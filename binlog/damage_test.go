@@ -516,9 +516,9 @@ func TestLastIsMissing(t *testing.T) {
 			t.Fatalf("begun by a start: %t: %s was made again", begun, last)
 		}
 		f.Write(last, data)
-		got, _ := readBack(t, config(f, 1))
-		if len(got.of) != 5 {
-			t.Errorf("begun by a start: %t: put back, there are\n%s", begun, got)
+		got, damages := readBack(t, config(f, 1))
+		if len(got.of) != 5 || len(damages) > 0 {
+			t.Errorf("begun by a start: %t: put back, there are\n%s\n%v", begun, got, damages)
 		}
 	}
 }

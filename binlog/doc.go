@@ -62,7 +62,7 @@
 // # The directory
 //
 //	lock                    locked while a server has the directory
-//	manifest                which epoch counts, of how many streams, what is synced, and what is damaged
+//	manifest                which epoch counts, of how many streams, what is synced, what is damaged, and gaps
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
 //	beanstalkd/             its own files, after their import or without jobs
 //	damaged/                segments with damage, when they are needed no more
@@ -118,7 +118,7 @@
 // numbered without gaps, over all of its segments, so that one that is missing
 // is missed. (A block with a roll has the number of the one behind it. Behind
 // what could not be read numbers are left out, as many as there may be blocks
-// in it.) A block of more than 8 MiB before compression is not compressed. The
+// in it; the manifest says where, so that nobody misses them when it can be read.) A block of more than 8 MiB before compression is not compressed. The
 // byte at the end is not compressed; it is there because zeros at the end are
 // taken for what a power failure has left unwritten. A record is a byte that
 // says what it is, and fields:

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/sheafq/sheaf/binlog"
 	"github.com/sheafq/sheaf/binlog/faultfs"
@@ -175,9 +176,9 @@ func TestBadSectorThatCanBeReadAgain(t *testing.T) {
 			if string(f.Read(filepath.Join(dir, name))) != data {
 				t.Errorf("page %d of %s was bad, and the file has changed", page, name)
 			}
-			got, _ := readBack(t, config(f, 1))
-			if got.of[200].ID != 200 {
-				t.Errorf("page %d of %s was bad, and what was written then is lost", page, name)
+			got, damages := readBack(t, config(f, 1))
+			if got.of[200].ID != 200 || len(damages) > 0 {
+				t.Errorf("page %d of %s was bad: job %d of what was written then, %v", page, name, got.of[200].ID, damages)
 			}
 			got.Delete(200)
 			got.same(t, want)
@@ -321,6 +322,73 @@ func TestUnreadIsNotMissing(t *testing.T) {
 			finds(t, f, without(all, func(file string, _ binlog.Block) bool { return file == name }), place(name, 0))
 			serve(t, config(f, 2)).close()
 			finds(t, f, without(all, func(file string, _ binlog.Block) bool { return file == name }), place(name, 0))
+		}
+	}
+}
+
+// TestUnreadThatCanBeReadAgain: when they can be read nothing is missing behind
+// them, though there the next server has left numbers out, in whatever way it
+// went down. But what is cut off them from then on is.
+func TestUnreadThatCanBeReadAgain(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	s.rolls(0, 9)
+	for id := uint64(1); id <= 3; id++ {
+		s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", "body")) })
+	}
+	s.halt(f)
+	all := files(t, f)
+	list := segments(t, f)
+	last := list[len(list)-1]
+	for _, bad := range [][]string{{last}, list} {
+		for starts := 1; starts <= 3; starts++ { // at which they cannot be read
+			for _, killed := range []bool{false, true} {
+				for _, writes := range []bool{false, true} {
+					for _, sync := range []time.Duration{0, time.Millisecond, binlog.SyncNever} {
+						f := disk(all)
+						cfg := config(f, 1)
+						cfg.Sync = sync
+						what := fmt.Sprintf("%v, %d starts, killed %t, writes %t, sync %v", bad, starts, killed, writes, sync)
+						once := func(id uint64) {
+							s := serve(t, cfg)
+							if writes {
+								s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", "meanwhile")) })
+							}
+							if killed {
+								s.halt(f)
+							} else {
+								s.close()
+							}
+						}
+						is := func(jobs int, damage string) {
+							t.Helper()
+							if got, damages := readBack(t, cfg); len(got.of) != jobs || at(damages) != damage {
+								t.Errorf("%s: %d jobs, want %d: %v", what, len(got.of), jobs, damages)
+							}
+						}
+						jobs := 3
+						unreadable(f, bad...)
+						for i := range starts {
+							once(uint64(1e6 + i))
+						}
+						f.SetFault(nil)
+						if writes {
+							jobs += starts
+						}
+						is(jobs, "")
+						once(2e6) // knows now how they end
+						if writes {
+							jobs++
+						}
+						is(jobs, "")
+						path := filepath.Join(dir, last)
+						data := f.Read(path)
+						blocks := binlog.Blocks(data)
+						f.Write(path, data[:blocks[len(blocks)-1].At])
+						is(jobs-1, place(last, blocks[len(blocks)-1].At))
+					}
+				}
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ const manifestName = "manifest"
 //	synced 312 298 305 1 300 290 322 307
 //	imported binlog.17 10485760
 //	damaged segment.3.0.00000012
+//	gap segment.3.0.00000012 298 415
 //	sum 9ae0daaf
 type manifest struct {
 	epoch  uint32 // of the segments that count; others are leftovers
@@ -45,6 +46,16 @@ type manifest struct {
 	// that finds no damage in them: what it drops, or an epoch that ends, may be
 	// more than was known to be in them.
 	damaged []string
+	gaps    []gap
+}
+
+// gap is where a server has left numbers of blocks out: it could not read how a
+// segment ends, and went on with one that is above all that there may be. When
+// the segment can be read nothing is missing behind its last block.
+type gap struct {
+	behind segmentName
+	from   uint64 // the number behind its last block, as far as it was ever read
+	to     uint64 // the number of the block that comes next in the stream
 }
 
 // importedFile is a file of beanstalkd's whose jobs are in the segments. It is
@@ -66,6 +77,9 @@ func (m *manifest) encode() []byte {
 	}
 	for _, name := range m.damaged {
 		fmt.Fprintf(&b, "damaged %s\n", name)
+	}
+	for _, g := range m.gaps {
+		fmt.Fprintf(&b, "gap %s %d %d\n", g.behind, g.from, g.to)
 	}
 	fmt.Fprintf(&b, "sum %08x\n", crc32.Checksum([]byte(b.String()), castagnoli))
 	return []byte(b.String())
@@ -101,6 +115,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	lines := strings.Split(text[:at], "\n")[1:]
 	for _, line := range lines {
 		var f importedFile
+		var g gap
 		var name string
 		switch key, _, _ := strings.Cut(line, " "); key {
 		case "epoch":
@@ -119,6 +134,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 		case "damaged":
 			fmt.Sscanf(line, "damaged %s", &name)
 			m.damaged = append(m.damaged, name)
+		case "gap":
+			fmt.Sscanf(line, "gap %s %d %d", &name, &g.from, &g.to)
+			g.behind, _ = parseSegmentName(name)
+			m.gaps = append(m.gaps, g)
 		}
 	}
 	if m.shards < 0 || m.shards > maxShards {

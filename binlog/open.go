@@ -258,6 +258,11 @@ func (st *Store) sortStreams(files []segmentFile) {
 			if i < len(m.synced) {
 				t.synced = m.synced[i]
 			}
+			for _, g := range m.gaps {
+				if g.behind.epoch == t.epoch && g.behind.shard == t.shard {
+					t.gaps = append(t.gaps, g)
+				}
+			}
 			st.streams = append(st.streams, t)
 		}
 	}

@@ -49,6 +49,7 @@ type stream struct {
 	unbegun  []segmentName // files that a crash has left before they were anything
 	unread   []segmentName // those of which nothing can be read
 	lost     uint64        // the last segment, if it is known to have been there and is not; else 0
+	gaps     []gap         // that the manifest of this start has
 }
 
 // replay reads the stream back. One stream may be read beside others.
@@ -298,8 +299,8 @@ func (r *replayer) begin(h *header) {
 	case r.headless && r.end == segmentHeader: // it is told that all of it is lost
 	case !r.torn && r.rolled != h.index:
 		r.badEnd()
-	case r.hidden == 0 && r.next != 0 && h.first > r.next:
-		r.cutOff(h.first)
+	case r.hidden == 0 && r.next != 0:
+		r.ends(h.first)
 	}
 	if h.first > r.next {
 		r.next = h.first
@@ -342,6 +343,10 @@ func (r *replayer) finish() {
 	defer func() {
 		r.last = max(r.next, r.synced, 1) - 1 + r.hidden
 		r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
+		if r.hidden > 0 {
+			r.leaveOut()
+		}
+		r.gaps = slices.DeleteFunc(r.gaps, func(g gap) bool { return g.behind.index < r.oldest })
 	}()
 	if len(r.names) == 0 {
 		r.lose(r.begun)
@@ -377,18 +382,38 @@ func (r *replayer) finish() {
 		r.missing(r.begun)
 		r.lose(r.begun)
 	case r.headless && r.end == segmentHeader || r.hidden > 0: // that is told
-	case r.torn && r.next != 0 && r.next < r.synced:
-		r.cutOff(r.synced)
+	case r.torn && r.next != 0:
+		r.ends(r.synced)
 	}
 	if !r.torn && r.tail.index != 0 && r.passed == r.tail.index {
 		r.badEnd()
 	}
 }
 
-// cutOff reports that the tail ends before a block that comes in front of that
-// one.
-func (r *replayer) cutOff(next uint64) {
-	r.report(r.tail, r.end, "the end of the file is cut off, %s missing: %s", blocksAre(next-r.next), recordsLost)
+// leaveOut notes that the stream goes on behind what could not be read.
+func (r *replayer) leaveOut() {
+	g := gap{segmentName{r.epoch, r.shard, max(r.passed, r.lost)}, r.next, r.last + 1}
+	for i, old := range r.gaps {
+		if old.behind == g.behind {
+			g.from = max(g.from, old.from)
+			r.gaps[i] = g
+			return
+		}
+	}
+	r.gaps = append(r.gaps, g)
+}
+
+// ends compares where the tail ends with the number of the block that comes next.
+func (r *replayer) ends(next uint64) {
+	for i := range r.gaps {
+		if g := &r.gaps[i]; g.behind == r.tail && g.to == next {
+			next = g.from
+			g.from = max(g.from, r.next)
+		}
+	}
+	if r.next < next {
+		r.report(r.tail, r.end, "the end of the file is cut off, %s missing: %s", blocksAre(next-r.next), recordsLost)
+	}
 }
 
 // missing reports that a segment is not there.
