@@ -77,6 +77,9 @@ func (d *dumper) directory() error {
 		for _, name := range m.damaged {
 			d.line(manifestName, 0, "damaged file=%s: it is put aside when it is needed no more", word(name))
 		}
+		for _, g := range m.gaps {
+			d.line(manifestName, 0, "gap file=%s: behind it, which could not be read, no blocks have the numbers from=%d to=%d", g.behind, g.from, g.to-1)
+		}
 	case len(st.streams)+len(st.damages) == 0:
 		d.line(manifestName, 0, "none: nothing was written here")
 	}
@@ -119,7 +122,7 @@ func (d *dumper) list() error {
 			return err
 		}
 		again, worse := readManifest(fsys, dir)
-		if reflect.DeepEqual(m, again) && errors.Is(worse, bad) {
+		if reflect.DeepEqual(m, again) && (worse == nil) == (bad == nil) {
 			return nil
 		}
 		m, bad = again, worse

@@ -4,8 +4,37 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
+	"syscall"
 )
+
+// isUnreadable tells whether an error says that the disk, or what the file system
+// has on it, is damaged.
+func isUnreadable(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, syscall.EUCLEAN)
+}
+
+// openSegment opens a segment for reading. It may be there and be closed, if its
+// inode is damaged.
+func (st *Store) openSegment(name segmentName) (File, error) {
+	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, name.String()))
+	if isUnreadable(err) {
+		return closed{err: err, size: farBehind * max(st.cfg.SegmentSize, DefaultSegmentSize)}, nil
+	}
+	return f, err
+}
+
+// closed is a file that cannot be opened.
+type closed struct {
+	File
+	err  error
+	size int64 // that it may have, in bytes
+}
+
+func (f closed) ReadAt([]byte, int64) (int, error) { return 0, f.err }
+func (f closed) Size() (int64, error)              { return f.size, nil }
+func (f closed) Close() error                      { return nil }
 
 // holed is a file, parts of which the disk may not be able to read: they read as
 // zeros, and are known as holes. A read that fails is done again page by page, so

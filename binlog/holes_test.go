@@ -317,11 +317,15 @@ func TestUnreadIsNotMissing(t *testing.T) {
 	all := history(t)
 	for _, stream := range streams(all) {
 		for _, name := range stream {
-			f := disk(all)
-			unreadable(f, name)
-			finds(t, f, without(all, func(file string, _ binlog.Block) bool { return file == name }), place(name, 0))
-			serve(t, config(f, 2)).close()
-			finds(t, f, without(all, func(file string, _ binlog.Block) bool { return file == name }), place(name, 0))
+			for _, op := range []faultfs.Op{faultfs.OpReadAt, faultfs.OpOpen} {
+				f := disk(all)
+				refuse(f, op, name)
+				finds(t, f, without(all, func(file string, _ binlog.Block) bool { return file == name }), place(name, 0))
+				serve(t, config(f, 2)).close()
+				finds(t, f, without(all, func(file string, _ binlog.Block) bool { return file == name }), place(name, 0))
+				f.SetFault(nil)
+				finds(t, f, without(all, nothing))
+			}
 		}
 	}
 }
@@ -367,7 +371,7 @@ func TestUnreadThatCanBeReadAgain(t *testing.T) {
 							}
 						}
 						jobs := 3
-						unreadable(f, bad...)
+						refuse(f, []faultfs.Op{faultfs.OpReadAt, faultfs.OpOpen}[starts%2], bad...)
 						for i := range starts {
 							once(uint64(1e6 + i))
 						}
@@ -376,6 +380,9 @@ func TestUnreadThatCanBeReadAgain(t *testing.T) {
 							jobs += starts
 						}
 						is(jobs, "")
+						if text := dump(t, f, dir); !strings.Contains(text, "manifest 0 gap file="+last+": ") {
+							t.Errorf("%s: the dump does not tell of the gap:\n%s", what, text)
+						}
 						once(2e6) // knows now how they end
 						if writes {
 							jobs++

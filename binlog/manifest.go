@@ -158,13 +158,20 @@ func parseNumbers(line string) (all []uint64) {
 // maxShards bounds what is believed of a manifest.
 const maxShards = 1 << 16
 
-// readManifest returns nil and no error if there is none.
+// readManifest returns nil and no error if there is none. The error is an
+// errManifest if there is one that does not count.
 func readManifest(fsys FS, dir string) (*manifest, error) {
-	b, err := readFile(fsys, filepath.Join(dir, manifestName), 1<<20)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	name := filepath.Join(dir, manifestName)
+	b, err := readFile(fsys, name, 1<<20)
+	if isUnreadable(err) {
+		b, err = readFile(fsys, name, 1<<20) // it may pass
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case isUnreadable(err):
+		return nil, fmt.Errorf("%w, and cannot be read (%v)", errManifest, err)
+	case err != nil:
 		return nil, err
 	}
 	return decodeManifest(b)

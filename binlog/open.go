@@ -151,7 +151,7 @@ func (st *Store) readHeaders(names []segmentName) (files []segmentFile, err erro
 // readHeader finds out where one segment belongs.
 func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 	s := segmentFile{segmentName: n}
-	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, n.String()))
+	f, err := st.openSegment(n)
 	if err != nil {
 		return s, err
 	}
@@ -181,7 +181,7 @@ func (st *Store) own(files []segmentFile, manifest error) (own []segmentFile) {
 	wrong := ""
 	switch m := st.manifest; {
 	case manifest != nil:
-		wrong = "it is damaged"
+		wrong = manifest.Error()
 	case m == nil && len(files) > 0:
 		wrong = "it is missing"
 	case m != nil && mostID(files) != 0 && !slices.ContainsFunc(files, func(f segmentFile) bool { return f.id == m.id }):

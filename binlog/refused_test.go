@@ -34,6 +34,39 @@ func TestManifestGone(t *testing.T) {
 	}
 }
 
+// TestManifestUnreadable: where the disk cannot read it, it does not count; but a
+// read that fails once is done again.
+func TestManifestUnreadable(t *testing.T) {
+	all := history(t)
+	for _, op := range []faultfs.Op{faultfs.OpOpen, faultfs.OpReadAt} {
+		for _, errno := range []syscall.Errno{syscall.EIO, syscall.EBADMSG, syscall.EUCLEAN} {
+			for _, times := range []int{1, 1000} {
+				f := disk(all)
+				failed := 0
+				f.SetFault(func(o faultfs.Op, name string, _ int64, _ int) error {
+					if o == op && filepath.Base(name) == "manifest" && failed < times {
+						failed++
+						return errno
+					}
+					return nil
+				})
+				if times == 1 {
+					got, damages := readBack(t, config(f, 2))
+					got.same(t, without(all, nothing))
+					if len(damages) > 0 || failed != 1 {
+						t.Errorf("%v at the first %v: %v", errno, op, damages)
+					}
+					continue
+				}
+				finds(t, f, without(all, nothing), place("manifest", 0))
+				serve(t, config(f, 2)).close()
+				f.SetFault(nil)
+				finds(t, f, without(all, nothing))
+			}
+		}
+	}
+}
+
 // TestManifestGoneBetweenTwoEpochs: a rearrangement was cut short, before or
 // after it counted, and then the manifest was lost.
 func TestManifestGoneBetweenTwoEpochs(t *testing.T) {
@@ -172,9 +205,12 @@ func TestUnreadable(t *testing.T) {
 }
 
 // unreadable has reads of files fail.
-func unreadable(f *faultfs.FS, names ...string) {
+func unreadable(f *faultfs.FS, names ...string) { refuse(f, faultfs.OpReadAt, names...) }
+
+// refuse has operations with files fail.
+func refuse(f *faultfs.FS, refused faultfs.Op, names ...string) {
 	f.SetFault(func(op faultfs.Op, file string, off int64, n int) error {
-		if op == faultfs.OpReadAt && slices.Contains(names, filepath.Base(file)) {
+		if op == refused && slices.Contains(names, filepath.Base(file)) {
 			return syscall.EIO
 		}
 		return nil

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 )
 
@@ -109,7 +108,7 @@ func blocksAre(n uint64) string {
 
 // segment reads one back.
 func (r *replayer) segment(name segmentName) error {
-	f, err := r.store.fs.Open(filepath.Join(r.store.cfg.Dir, name.String()))
+	f, err := r.store.openSegment(name)
 	if err != nil {
 		return err
 	}
