@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -81,6 +82,31 @@ func TestSystemCallsPerRequest(t *testing.T) {
 		if reads > n*5/4 || writes > n*5/4 {
 			t.Errorf("%d requests cost %d reads and %d writes", n, reads, writes)
 		}
+	}
+}
+
+// A connection gives way one time in parksPerYield, and those that came together not together.
+func TestGivesWay(t *testing.T) {
+	var yields atomic.Int64
+	h := newHarness(t, Config{yield: func() { yields.Add(1) }})
+	const conns, rounds = 8, 10
+	first := make(map[int]bool) // after how many requests they gave way first
+	for range conns {
+		fd, buf := blockingClient(t, h), make([]byte, 6)
+		at, before := 0, yields.Load()
+		for n := range rounds * parksPerYield {
+			ask(t, fd, []byte("hello\n"), buf) // it gives way after the answer, and before the next
+			if at == 0 && yields.Load() > before {
+				at = n
+				first[n] = true
+			}
+		}
+	}
+	if n := yields.Load(); n < conns*(rounds-1) || n > conns*(rounds+1) {
+		t.Errorf("%d connections with %d requests gave way %d times", conns, rounds*parksPerYield, n)
+	}
+	if len(first) < conns-1 {
+		t.Errorf("they gave way first after so many requests: %v", first)
 	}
 }
 

@@ -27,6 +27,9 @@
 // One request that arrives alone costs one read and one write; there is no read that only sees EAGAIN. The tail of a
 // body and the commands behind it arrive in one readv. What a pipelining client sent in one go leaves in one write.
 //
+// A thread that never sleeps, under full load from the same machine, keeps clients from their answers until the kernel's
+// scheduler takes the core from it. So a connection gives way now and then (sched_yield(2), see Conn.giveWay).
+//
 // A read that came up short has drained a stream socket (epoll(7), "the amount of data read"), with one exception: a FIN
 // that came with the data leaves no second edge. So a second epoll instance (hangup.go) watches every connection for
 // nothing but EPOLLRDHUP, and a connection that it has reported reads on to the end of the stream. The same instance tells

@@ -44,6 +44,8 @@ type Config struct {
 
 	// Logger gets what an operator should know; what ends a single connection is logged at debug level. nil: nothing is logged.
 	Logger *slog.Logger
+
+	yield func() // sched_yield(2), but for tests
 }
 
 // A Server accepts connections and runs a goroutine for each.
@@ -82,6 +84,9 @@ func NewServer(config Config) (*Server, error) {
 	}
 	if config.Count == nil {
 		config.Count = new(atomic.Int64)
+	}
+	if config.yield == nil {
+		config.yield = sysYield
 	}
 	log := config.Logger
 	if log == nil {

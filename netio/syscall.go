@@ -33,6 +33,10 @@ func sysWritev(fd int, iov []unix.Iovec) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov))))
 }
 
+// sysYield leaves the core to another thread that waits for it. The runtime is not told of this one either: the processor
+// stays with the thread, so what it has still to do does not wake a third one, which would take the core back.
+func sysYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
 func result(n, _ uintptr, errno unix.Errno) (int, error) {
 	if errno != 0 {
 		return 0, errno

@@ -17,6 +17,8 @@ func sysWrite(fd int, p []byte) (int, error) { return unix.Write(fd, p) }
 func sysReadv(fd int, iov []unix.Iovec) (int, error)  { return unix.Readv(fd, pieces(iov)) }
 func sysWritev(fd int, iov []unix.Iovec) (int, error) { return unix.Writev(fd, pieces(iov)) }
 
+func sysYield() { unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
 // pieces returns what iov refers to.
 func pieces(iov []unix.Iovec) [][]byte {
 	p := make([][]byte, len(iov))
