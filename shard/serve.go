@@ -73,9 +73,9 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		r.Tube = s.use(c, r.Name)
 		s.watch(c, r.Name)
 	case GiveBack:
-		s.giveBack(c)
+		unfinished = s.giveBack(c)
 	case Detach:
-		s.detach(c)
+		unfinished = s.detach(c)
 	case Probe:
 		s.probe(r)
 	case Take:
@@ -369,22 +369,30 @@ func (s *Shard) unwatch(w *watch) {
 }
 
 // giveBack makes the jobs that a client holds ready again, in the order in which
-// it had reserved them, and ends its wait.
-func (s *Shard) giveBack(c *Client) {
+// it had reserved them, and ends its wait. It does a step of that, and reports
+// whether there is more to do.
+func (s *Shard) giveBack(c *Client) (more bool) {
 	s.leave(c)
-	for j := c.heldList.head; j != nil; j = c.heldList.head {
+	for range stepJobs {
+		j := c.heldList.head
+		if j == nil || s.filled() {
+			break
+		}
 		s.unreserve(j)
 		s.giveUp(j)
 	}
+	return c.heldList.head != nil
 }
 
 // detach forgets a client. It leaves its tubes in the order of the reference,
 // which the list of tubes shows: always the first of the watch list, whose
 // place the last one takes, and at the end the one that it uses. What it has
-// and nobody but itself waits for is nobody's any more.
-func (s *Shard) detach(c *Client) {
-	s.deafen(c)
-	s.giveBack(c)
+// and nobody but itself waits for is nobody's any more. It does a step of that,
+// and reports whether there is more to do.
+func (s *Shard) detach(c *Client) (more bool) {
+	if s.deafen(c) || s.giveBack(c) {
+		return true
+	}
 	for len(c.watches) > 0 {
 		s.unwatch(c.watches[0])
 	}
@@ -394,4 +402,5 @@ func (s *Shard) detach(c *Client) {
 	s.unschedule(&c.due)
 	s.holders.remove(c.number)
 	c.number = 0
+	return false
 }

@@ -24,7 +24,7 @@ func (s *Shard) filled() bool { return s.log != nil && s.log.Filled() }
 // returns what comes behind that.
 func (s *Shard) putOff(r *Request) (next *Request) {
 	last := r
-	for !last.Last {
+	for !last.Last && r.Op != Detach { // which was sent, and is alone
 		last = last.next
 	}
 	next, last.next = last.next, nil

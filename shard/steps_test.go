@@ -243,6 +243,53 @@ func testDropInSteps(t *testing.T) {
 	check("deleted", 0, 1)
 }
 
+// TestGoneInSteps: a client that goes with many jobs, or that many wait for, holds
+// nobody up, not even who comes right behind.
+func TestGoneInSteps(t *testing.T) { synctest.Test(t, testGoneInSteps) }
+
+func testGoneInSteps(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	const n = 2*stepJobs + 1
+	p, w, q := g.newPerson(), g.newPerson(), g.newPerson()
+	c, _ := g.newWorker(1 << 30)
+	p.putAll(n, 1)
+	for i := range n {
+		w.do(0, Request{Op: ReserveTimeout})
+		c.submit("f", fmt.Sprint(i), "x", false)
+	}
+	synctest.Wait()
+	left := func(reserved, waits int, what string) {
+		t.Helper()
+		st := q.do(0, Request{Op: StatsTube, Name: DefaultTube}).TubeStats
+		f := q.do(0, Request{Op: StatsTube, Name: "f"}).TubeStats
+		if int(st.Reserved) != reserved || int(st.Ready) != n-reserved || int(f.Ready) != waits {
+			t.Errorf("%s: %d jobs are reserved and %d ready, and %d of the foreground are there", what, st.Reserved, st.Ready, f.Ready)
+		}
+	}
+	left(n, n, "before")
+
+	gone := func(p *person) []*Request { return []*Request{{Op: Detach, Client: p.sides[0]}} }
+	of, f := &Request{Op: StatsTube, Name: DefaultTube}, &Request{Op: StatsTube, Name: "f"}
+	g.turnWith(gone(w), gone(c), q.ready(of, f))
+	if !q.waiter.Answered() {
+		t.Fatal("who came behind them waits")
+	}
+	if of.TubeStats.Reserved != n-stepJobs || f.TubeStats.Ready != n-stepJobs {
+		t.Errorf("after one turn %d of %d jobs are reserved, and %d of the foreground are there", of.TubeStats.Reserved, n, f.TubeStats.Ready)
+	}
+	g.rest()
+	left(0, 0, "at the end")
+	g.look(func(s *Shard) {
+		if err := s.check(); err != nil {
+			t.Error(err)
+		}
+		if len(w.sides[0].watches) > 0 || w.sides[0].using != nil {
+			t.Error("the client has not left its tubes")
+		}
+	})
+}
+
 // TestStepsEndBatches: what one command appends does not become one batch, however
 // much it is, so that segments are left in time.
 func TestStepsEndBatches(t *testing.T) {

@@ -322,9 +322,14 @@ func (s *Shard) unlisten(l *listener, task *Task) {
 }
 
 // deafen ends all waits of a client that is going. A job in the foreground that
-// nobody else waits for goes with it, if no worker has it.
-func (s *Shard) deafen(c *Client) {
-	for l := c.listens; l != nil; l = c.listens {
+// nobody else waits for goes with it, if no worker has it. It does a step of that,
+// and reports whether there is more to do.
+func (s *Shard) deafen(c *Client) (more bool) {
+	for range stepJobs {
+		l := c.listens
+		if l == nil || s.filled() {
+			break
+		}
 		j := l.job
 		s.unlisten(l, s.taskOf(j))
 		if s.abandoned(j) && j.state != reserved {
@@ -332,6 +337,7 @@ func (s *Shard) deafen(c *Client) {
 			s.discard(j)
 		}
 	}
+	return c.listens != nil
 }
 
 // abandoned tells whether nobody waits for j, which is in the foreground.
