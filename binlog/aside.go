@@ -43,10 +43,15 @@ func (st *Store) forAside() []string {
 
 // retire removes a file that is needed no more, or puts it aside.
 func (st *Store) retire(name string) error {
-	if !slices.Contains(st.forAside(), name) {
-		return st.remove(name)
+	away := st.remove
+	if slices.Contains(st.forAside(), name) {
+		away = st.setAside
 	}
-	if err := st.setAside(name); err != nil {
+	if err := away(name); isUnreadable(err) {
+		// It does not count any more, wherever it is.
+		st.log.Warn("binlog: a segment that is needed no more cannot be taken away: the next start tries again", "file", name, "err", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	st.mu.Lock()

@@ -146,7 +146,7 @@ func TestUnreadIsPutAsideByTheNext(t *testing.T) {
 		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
 			if op == faultfs.OpRename && filepath.Base(name) == list[1] {
 				killed.Store(true)
-				return syscall.EIO
+				return syscall.EROFS
 			}
 			return nil
 		})

@@ -41,6 +41,16 @@ func (st *Store) refusal() error {
 
 func (st *Store) begin() ([]*Log, error) {
 	st.told = st.cfg.Sync != SyncNever
+	if st.illegible {
+		// Before anything is written: where it cannot be replaced no start comes to
+		// its end.
+		if err := st.setAside(manifestName); err != nil {
+			return nil, fmt.Errorf("the disk can neither read the manifest nor have it out of the way, so check the file system first: %w", err)
+		}
+	}
+	if err := st.leaveOut(); err != nil {
+		return nil, err
+	}
 	if st.rearranged {
 		if st.manifest == nil && !st.lost {
 			// From here on a crash leaves segments that do not count.
@@ -48,7 +58,7 @@ func (st *Store) begin() ([]*Log, error) {
 				return nil, err
 			}
 		}
-		st.epoch++
+		st.epoch = max(st.epoch, st.newest) + 1
 	}
 	st.lastID = st.LastID()
 	for _, t := range st.streams {
@@ -103,6 +113,23 @@ func (st *Store) begin() ([]*Log, error) {
 	}
 	st.counts = true
 	return st.logs, nil
+}
+
+// leaveOut has the manifest say where numbers of blocks are left out, before there
+// are any behind them. On a full disk the next one says it.
+func (st *Store) leaveOut() error {
+	if st.rearranged || !slices.ContainsFunc(st.streams, func(t *stream) bool { return t.widened }) {
+		return nil
+	}
+	m := *st.manifest
+	m.gaps = nil
+	for _, t := range st.streams {
+		m.gaps = append(m.gaps, t.gaps...)
+	}
+	if err := writeManifest(st.fs, st.cfg.Dir, &m); !isFull(err) {
+		return err
+	}
+	return nil
 }
 
 // newManifest says what there is from now on. What was read back stays, and what

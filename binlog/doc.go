@@ -115,13 +115,14 @@
 //
 // S is the id of the directory, which is random, and the number of the segment:
 // what looks like a block in the body of a job is none. Blocks of a stream are
-// numbered without gaps, over all of its segments, so that one that is missing
-// is missed. (A block with a roll has the number of the one behind it. Behind
-// what could not be read numbers are left out, as many as there may be blocks
-// in it; the manifest says where, so that nobody misses them when it can be read.) A block of more than 8 MiB before compression is not compressed. The
-// byte at the end is not compressed; it is there because zeros at the end are
-// taken for what a power failure has left unwritten. A record is a byte that
-// says what it is, and fields:
+// numbered without gaps, over all of its segments, so that one that is missing is
+// missed. (A block with a roll has the number of the one behind it. Behind what
+// could not be read numbers are left out, up to the Unix time in ns; the manifest
+// says where, so that nobody misses them when it can be read.) A block of more
+// than 8 MiB before compression is not compressed. The byte at the end is not
+// compressed; it is there because zeros at the end are taken for what a power
+// failure has left unwritten. A record is a byte that says what it is, and
+// fields:
 //
 //	bits 0‥3  kind        4‥5  state: 0 ready, 1 delayed, 2 buried        6  with counters
 //	     7    of a put: submitted by Gearman

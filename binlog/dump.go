@@ -122,7 +122,7 @@ func (d *dumper) list() error {
 			return err
 		}
 		again, worse := readManifest(fsys, dir)
-		if reflect.DeepEqual(m, again) && (worse == nil) == (bad == nil) {
+		if reflect.DeepEqual(m, again) && errors.Is(worse, errManifest) == (bad != nil) {
 			return nil
 		}
 		m, bad = again, worse

@@ -12,7 +12,18 @@ import (
 // isUnreadable tells whether an error says that the disk, or what the file system
 // has on it, is damaged.
 func isUnreadable(err error) bool {
-	return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.EBADMSG) || errors.Is(err, syscall.EUCLEAN)
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EBADMSG, syscall.EUCLEAN, syscall.ENODATA, syscall.EILSEQ, syscall.EREMOTEIO} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
+
+// largestSegment is about how many bytes a segment may have that is not seen, and so
+// how many jobs at most.
+func (st *Store) largestSegment() int64 {
+	return min(farBehind*max(min(st.cfg.SegmentSize, 1<<30), DefaultSegmentSize), 1<<31)
 }
 
 // openSegment opens a segment for reading. It may be there and be closed, if its
@@ -20,7 +31,7 @@ func isUnreadable(err error) bool {
 func (st *Store) openSegment(name segmentName) (File, error) {
 	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, name.String()))
 	if isUnreadable(err) {
-		return closed{err: err, size: farBehind * max(st.cfg.SegmentSize, DefaultSegmentSize)}, nil
+		return closed{err: withoutName(err), size: st.largestSegment()}, nil
 	}
 	return f, err
 }
@@ -116,11 +127,7 @@ func (f *holed) piece(p []byte, off int64) (int, error) {
 // fail makes a hole of the page that could not be read, and maybe of some behind
 // it.
 func (f *holed) fail(off int64, err error) {
-	var of *fs.PathError
-	if errors.As(err, &of) {
-		err = of.Err // whoever reports it says which file
-	}
-	f.err = err
+	f.err = withoutName(err)
 	from := off - off%page
 	to := from + page<<max(0, min(f.row-inARow, 40))
 	f.row++
@@ -128,6 +135,16 @@ func (f *holed) fail(off int64, err error) {
 		to = f.size
 	}
 	f.dig(hole{from, min(to, f.size)})
+}
+
+// withoutName returns an error without the file that it is about, which whoever
+// reports it says.
+func withoutName(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
 }
 
 // dig adds a hole.

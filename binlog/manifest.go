@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -136,8 +137,9 @@ func decodeManifest(b []byte) (*manifest, error) {
 			m.damaged = append(m.damaged, name)
 		case "gap":
 			fmt.Sscanf(line, "gap %s %d %d", &name, &g.from, &g.to)
-			g.behind, _ = parseSegmentName(name)
-			m.gaps = append(m.gaps, g)
+			if g.behind, _ = parseSegmentName(name); g.from <= g.to && g.to < math.MaxInt64 {
+				m.gaps = append(m.gaps, g)
+			}
 		}
 	}
 	if m.shards < 0 || m.shards > maxShards {
@@ -170,7 +172,7 @@ func readManifest(fsys FS, dir string) (*manifest, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case isUnreadable(err):
-		return nil, fmt.Errorf("%w, and cannot be read (%v)", errManifest, err)
+		return nil, fmt.Errorf("%w, and cannot be read (%w)", errManifest, err)
 	case err != nil:
 		return nil, err
 	}

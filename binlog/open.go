@@ -33,6 +33,7 @@ func (st *Store) open() error {
 	if st.manifest, err = readManifest(st.fs, dir); err != nil && !errors.Is(err, errManifest) {
 		return err
 	}
+	st.illegible = isUnreadable(err)
 	if err := st.list(err); err != nil {
 		return err
 	}
@@ -118,7 +119,10 @@ func (st *Store) list(manifest error) error {
 }
 
 // taken notes that there is a file of that name, whatever it is.
-func (st *Store) taken(n segmentName) { st.index.Store(max(st.index.Load(), n.index)) }
+func (st *Store) taken(n segmentName) {
+	st.index.Store(max(st.index.Load(), n.index))
+	st.newest = max(st.newest, n.epoch)
+}
 
 func (st *Store) reportForeign(name string) {
 	st.report(Damage{name, 0, "a foreign file: it is left alone, and should be moved elsewhere"})

@@ -77,11 +77,11 @@ func TestManifestGoneBetweenTwoEpochs(t *testing.T) {
 		st := rearranged(t, config(f, 3))
 		f.SetFault(func(o faultfs.Op, name string, off int64, n int) error {
 			if o == op && name != dir+"/manifest.new" || o == op && o == faultfs.OpRename {
-				return syscall.EIO
+				return syscall.EROFS
 			}
 			return nil
 		})
-		if err := st.Commit(); !errors.Is(err, syscall.EIO) {
+		if err := st.Commit(); !errors.Is(err, syscall.EROFS) {
 			t.Fatalf("%v fails: %v", op, err)
 		}
 		f = f.Kill()

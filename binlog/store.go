@@ -69,6 +69,8 @@ type Store struct {
 	counts     bool          // what is written counts from now on
 	told       bool          // what says that a segment is there is believed: its header is synced before
 	epoch      uint32        // that is written
+	newest     uint32        // epoch of any segment that there is
+	illegible  bool          // the disk cannot read the manifest
 	id         uint64        // of the directory, at random
 	segment    int64         // size of a segment, in bytes
 	index      atomic.Uint64 // the highest of a segment

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // Sink takes what is read back of one stream, in the order in which it was
@@ -49,6 +50,7 @@ type stream struct {
 	unread   []segmentName // those of which nothing can be read
 	lost     uint64        // the last segment, if it is known to have been there and is not; else 0
 	gaps     []gap         // that the manifest of this start has
+	widened  bool          // one of them is new
 }
 
 // replay reads the stream back. One stream may be read beside others.
@@ -117,6 +119,11 @@ func (r *replayer) segment(name segmentName) error {
 	if err != nil {
 		return err
 	}
+	if f, ok := f.(closed); ok {
+		file.err = f.err // without trying
+		r.skipUnread(name, file)
+		return nil
+	}
 	sc := newScanner(file, segmentSeed(r.store.id, name), func(from, to int64) {
 		r.report(name, from, "%d bytes are damaged: %s", to-from, recordsLost)
 		if !file.intact(from, to) {
@@ -180,7 +187,7 @@ func (r *replayer) blocks(name segmentName, sc *scanner) (bytes int64) {
 			r.report(name, at, "a block of %d bytes has been read before, or is out of place: it is ignored", sc.pos-at)
 			continue
 		}
-		if k.seq > r.next && at == r.end && r.hidden == 0 {
+		if k.seq > r.next && at == r.end && r.hidden == 0 && !(r.headless && at == segmentHeader && r.leftOut(r.next, k.seq)) {
 			r.report(name, at, "%s missing in front of this one: %s", blocksAre(k.seq-r.next), recordsLost)
 		}
 		r.next, r.end = k.seq+1, sc.pos
@@ -340,10 +347,11 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 // finish looks at how the stream begins and ends.
 func (r *replayer) finish() {
 	defer func() {
-		r.last = max(r.next, r.synced, 1) - 1 + r.hidden
+		r.last = r.highest()
 		r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
 		if r.hidden > 0 {
 			r.leaveOut()
+			r.widened = true
 		}
 		r.gaps = slices.DeleteFunc(r.gaps, func(g gap) bool { return g.behind.index < r.oldest })
 	}()
@@ -389,9 +397,28 @@ func (r *replayer) finish() {
 	}
 }
 
+// highest returns a number that no block is above which was written to the stream.
+// If something is hidden that is the time in nanoseconds, which is above all that
+// there may be, also of a server that left numbers out itself and could not say so:
+// nobody writes a block a nanosecond. Only where the clock was set back it is not.
+func (r *replayer) highest() uint64 {
+	next := max(r.next, r.synced, 1)
+	for _, g := range r.gaps {
+		next = max(next, g.to)
+	}
+	if r.hidden > 0 {
+		if now := uint64(time.Now().UnixNano()); now > next {
+			next = now
+		} else {
+			next += r.hidden
+		}
+	}
+	return next - 1
+}
+
 // leaveOut notes that the stream goes on behind what could not be read.
 func (r *replayer) leaveOut() {
-	g := gap{segmentName{r.epoch, r.shard, max(r.passed, r.lost)}, r.next, r.last + 1}
+	g := gap{segmentName{r.epoch, r.shard, max(r.passed, r.lost)}, max(r.next, r.synced), r.last + 1}
 	for i, old := range r.gaps {
 		if old.behind == g.behind {
 			g.from = max(g.from, old.from)
@@ -400,6 +427,11 @@ func (r *replayer) leaveOut() {
 		}
 	}
 	r.gaps = append(r.gaps, g)
+}
+
+// leftOut tells whether numbers from that one on were left out in front of a block.
+func (r *replayer) leftOut(from, block uint64) bool {
+	return slices.ContainsFunc(r.gaps, func(g gap) bool { return g.from <= from && g.to == block })
 }
 
 // ends compares where the tail ends with the number of the block that comes next.
@@ -424,7 +456,7 @@ func (r *replayer) missing(index uint64) {
 // nobody's place, nor any number or id from it have been given again.
 func (r *replayer) lose(index uint64) {
 	r.lost = index
-	r.hide(farBehind * r.store.cfg.SegmentSize)
+	r.hide(r.store.largestSegment())
 }
 
 // badEnd reports what is behind the last block of the tail, and is neither
