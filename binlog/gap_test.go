@@ -2,6 +2,8 @@ package binlog_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -313,5 +315,44 @@ func TestClosedCostsNoReads(t *testing.T) {
 	})
 	if got, damages := readBack(t, config(f, 1)); len(got.of) < 25 {
 		t.Errorf("%d of 40 jobs, %v", len(got.of), damages)
+	}
+}
+
+// TestUnreadAtRandom: at each of several starts some segments cannot be read, all of
+// them or a page, in whatever mode; and then all can.
+func TestUnreadAtRandom(t *testing.T) {
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		f := faultfs.New()
+		what := fmt.Sprintf("seed %d", seed)
+		startAndPut(t, config(f, 1), false)
+		var ids []uint64
+		for n := range 2 + rng.Uint64N(6) {
+			cfg := config(f, 1)
+			cfg.Sync = everySync[rng.IntN(3)]
+			cfg.SegmentSize = []int64{4096, 1 << 20}[rng.IntN(2)]
+			fails := make(map[string]int64) // at which offset, or -1 to open it
+			for _, name := range segments(t, f) {
+				if rng.IntN(3) == 0 {
+					fails[name] = rng.Int64N(3)*pageSize - 1
+				}
+			}
+			f.SetFault(func(op faultfs.Op, path string, off int64, size int) error {
+				at, is := fails[filepath.Base(path)]
+				if is && (at < 0 && op == faultfs.OpOpen || at >= 0 && op == faultfs.OpReadAt && off <= at && at < off+int64(size)) {
+					return syscall.EIO
+				}
+				return nil
+			})
+			var some []uint64
+			for i := range rng.Uint64N(20) {
+				some = append(some, (n+1)*1e7+i)
+			}
+			startAndPut(t, cfg, rng.IntN(2) == 0, some...)
+			ids = append(ids, some...)
+			what += fmt.Sprintf("; sync %v, -s %d, fails %v, %d jobs", cfg.Sync, cfg.SegmentSize, fails, len(some))
+		}
+		f.SetFault(nil)
+		has(t, config(f, 1), what, ids...)
 	}
 }
