@@ -184,8 +184,9 @@ func (p *process) untilTold() (why string, err error) {
 // stop ends all connections, when the commands in flight are done or the time for
 // them is over, and closes the engine.
 func (p *process) stop(why string, timeout time.Duration) error {
+	first := time.Now() // before it is logged: a second later is a second after what the log says
 	p.log.Info("shutting down", "signal", why, "connections", connections(p.services), "timeout", timeout)
-	go exitOnSecondSignal(p.log, p.signals, time.Now())
+	go exitOnSecondSignal(p.log, p.signals, first)
 	notify(p.log, daemon.SdNotifyStopping)
 	p.engine.EndWaits()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
