@@ -83,17 +83,18 @@ func TestNothingIsLeftOfAServer(t *testing.T) {
 func TestServersThatDoNotStart(t *testing.T) {
 	for _, tt := range []struct {
 		command string
+		within  time.Duration // to answer
 		want    string
 	}{
-		{"x=/no/such/program {port}", "starting x"},
-		{"x=sh -c 'echo sorry; exit 3' {port}", "exit status 3\nsorry"},
-		{"x=sleep 1000{port}", "does not answer after 50ms"},
+		{"x=/no/such/program {port}", time.Minute, "starting x"},
+		{"x=sh -c 'echo sorry; exit 3' {port}", time.Minute, "exit status 3\nsorry"},
+		{"x=sleep 1000{port}", 50 * time.Millisecond, "does not answer after 50ms"},
 	} {
 		server, err := ParseServer(tt.command)
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.TempDir, server.StartTimeout = t.TempDir(), 50*time.Millisecond
+		server.TempDir, server.StartTimeout = t.TempDir(), tt.within
 		err = server.start(t.Context(), nil)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.command, err, tt.want)
