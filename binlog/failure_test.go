@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -28,67 +29,75 @@ func TestFailure(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(sync, fails), func(t *testing.T) {
 				defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-				f := faultfs.New()
-				cfg := config(f, 2)
-				cfg.Sync = sync
-				s := serve(t, cfg)
-				var failures, after atomic.Int64
-				var failed atomic.Bool
-				l := s.logs[0]
-				l.OnFailure(func() { failures.Add(1) })
-				f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
-					if !strings.Contains(name, ".1.0.") {
-						return nil
-					}
-					if op == fails && !failed.Swap(true) {
-						return syscall.EIO
-					}
-					if failed.Load() && (op == faultfs.OpWriteAt || op == faultfs.OpSync) && l.Err() != nil {
-						after.Add(1)
-					}
-					return nil
-				})
-				eventually(t, "the log has failed", func() bool {
-					l.Segment()
-					if l.FitsPut(1000) {
-						l.Put(job(1, "a", noise(900)))
-					}
-					err := wait(l)
-					if err != nil && !errors.Is(err, syscall.EIO) {
-						t.Fatalf("a batch is released with %v", err)
-					}
-					return l.Err() != nil
-				})
-				for range 3 {
-					l.Segment()
-					l.Put(job(2, "a", "b"))
-					if err := wait(l); !errors.Is(err, syscall.EIO) {
-						t.Fatalf("afterwards a batch is released with %v", err)
-					}
-				}
-				if err := l.Flush(); !errors.Is(err, syscall.EIO) {
-					t.Errorf("Flush: %v", err)
-				}
-				l.OnFailure(func() { failures.Add(1) }) // is called for what was before
-				if err := l.Err(); !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
-					t.Errorf("it failed for %q", err)
-				}
-				s.does(1, func(l *binlog.Log) { l.Put(job(3, "a", "b")) }) // the other shard goes on
-				if err := s.store.Close(); !errors.Is(err, syscall.EIO) {
-					t.Errorf("Close: %v", err)
-				}
-				if n := failures.Load(); n != 2 {
-					t.Errorf("OnFailure is called %d times", n)
-				}
-				if n := after.Load(); n > 0 {
-					t.Errorf("afterwards there are %d writes and syncs", n)
-				}
-				got, damages := readBack(t, config(f.Kill(), 2))
-				if len(damages) > 0 || got.of[2].ID != 0 || got.of[3].ID != 3 {
-					t.Errorf("and then: %v\n%s", damages, got)
-				}
+				synctest.Test(t, func(t *testing.T) { testFailure(t, sync, fails) })
 			})
 		}
+	}
+}
+
+func testFailure(t *testing.T, sync time.Duration, fails faultfs.Op) {
+	f := faultfs.New()
+	cfg := config(f, 2)
+	cfg.Sync = sync
+	s := serve(t, cfg)
+	var failures, after atomic.Int64
+	var failed, rests atomic.Bool
+	l := s.logs[0]
+	l.OnFailure(func() { failures.Add(1) })
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if !strings.Contains(name, ".1.0.") {
+			return nil
+		}
+		if op == fails && !failed.Swap(true) {
+			return syscall.EIO
+		}
+		if rests.Load() && (op == faultfs.OpWriteAt || op == faultfs.OpSync) {
+			after.Add(1)
+		}
+		return nil
+	})
+	eventually(t, "the log has failed", func() bool {
+		l.Segment()
+		if l.FitsPut(1000) {
+			l.Put(job(1, "a", noise(900)))
+		}
+		err := wait(l)
+		if err != nil && !errors.Is(err, syscall.EIO) {
+			t.Fatalf("a batch is released with %v", err)
+		}
+		return l.Err() != nil
+	})
+	// Of writer and janitor one has seen the disk fail. The other may have looked
+	// whether it has just before, and then goes on with what it was about to do.
+	synctest.Wait()
+	rests.Store(true)
+	for range 3 {
+		l.Segment()
+		l.Put(job(2, "a", "b"))
+		if err := wait(l); !errors.Is(err, syscall.EIO) {
+			t.Fatalf("afterwards a batch is released with %v", err)
+		}
+	}
+	if err := l.Flush(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Flush: %v", err)
+	}
+	l.OnFailure(func() { failures.Add(1) }) // is called for what was before
+	if err := l.Err(); !strings.Contains(err.Error(), dir) || strings.Contains(err.Error(), "\n") {
+		t.Errorf("it failed for %q", err)
+	}
+	s.does(1, func(l *binlog.Log) { l.Put(job(3, "a", "b")) }) // the other shard goes on
+	if err := s.store.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Close: %v", err)
+	}
+	if n := failures.Load(); n != 2 {
+		t.Errorf("OnFailure is called %d times", n)
+	}
+	if n := after.Load(); n > 0 {
+		t.Errorf("afterwards there are %d writes and syncs", n)
+	}
+	got, damages := readBack(t, config(f.Kill(), 2))
+	if len(damages) > 0 || got.of[2].ID != 0 || got.of[3].ID != 3 {
+		t.Errorf("and then: %v\n%s", damages, got)
 	}
 }
 
