@@ -76,6 +76,7 @@ type Conn struct {
 	moved   bool      // bytes came in since active was set
 	armed   bool      // a read deadline for the idle timeout is set
 	expects bool      // see Expect
+	overdue bool      // the idle timeout has passed: end if there is nothing to read
 	torn    time.Time // in a shutdown: until when more of a torn command is waited for
 	pokee   Poked     // the session, if it is one; nil if not
 	parks   uint64    // how often it has parked, see giveWay; it does not begin at zero, or all connections would be in step
@@ -167,11 +168,11 @@ func (c *Conn) run() {
 		// Hung up, shut down or idle. The deadline must go before the next Read, and the flags are looked at after that.
 		c.armed = false
 		if idle := c.srv.config.IdleTimeout; idle > 0 && !c.active.IsZero() && time.Since(c.active) >= idle {
-			if !c.expects {
-				c.err = errIdle
-				return
+			if c.expects {
+				c.moved = true
+			} else {
+				c.overdue = true // what came in time counts, also if there was no core to read it
 			}
-			c.moved = true
 		}
 		c.err = c.nc.SetReadDeadline(time.Time{})
 	}
@@ -197,12 +198,16 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 		got, drained, err := c.read()
 		again := err == unix.EAGAIN
 		finished := false
+		if again && c.overdue {
+			c.err = errIdle
+			return true
+		}
 		if !again {
 			if err != nil {
 				c.err = err
 				return true
 			}
-			c.moved = true
+			c.moved, c.overdue = true, false
 			if finished, c.err = c.serve(got); c.err != nil {
 				return true
 			}

@@ -116,6 +116,22 @@ func newHarness(t testing.TB, config Config, addr ...string) *harness {
 	return h
 }
 
+// newHarnessHeld is newHarness with a server that begins to serve connections, and
+// to count their idle time, when it is told to: their clients may have spoken by
+// then.
+func newHarnessHeld(t testing.TB, config Config, addr ...string) (h *harness, serve func()) {
+	t.Helper()
+	told := make(chan struct{})
+	config.NewSession = func(c *Conn) Session {
+		<-told
+		return h.session(c)
+	}
+	h = newHarness(t, config, addr...)
+	serve = sync.OnceFunc(func() { close(told) })
+	t.Cleanup(serve)
+	return h, serve
+}
+
 func (h *harness) shutdown(within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -24,9 +24,10 @@ func TestIdleBehindAPeerThatDoesNotRead(t *testing.T) {
 		{"before Idle", DefaultMaxOutput},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := newHarness(t, Config{IdleTimeout: 250 * time.Millisecond, MaxOutput: tt.maxOutput}, "unix:"+t.TempDir()+"/sock")
+			h, serve := newHarnessHeld(t, Config{IdleTimeout: 250 * time.Millisecond, MaxOutput: tt.maxOutput}, "unix:"+t.TempDir()+"/sock")
 			c := h.dial()
 			c.send("big %d\npark\n", len(bigBody)) // far more than a Unix socket takes
+			serve()
 			h.blocked()
 			eventually(t, "the wait ended", func() bool { return h.s.Connections() == 0 })
 			if n := h.hangups.Load(); n != 1 {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -120,15 +121,16 @@ func TestSlowReader(t *testing.T) {
 }
 
 func TestIdleTimeout(t *testing.T) {
-	const idle = 500 * time.Millisecond // a slow machine has to say hello within it
-	h := newHarness(t, Config{IdleTimeout: idle})
-	start := time.Now()
+	const idle = 500 * time.Millisecond
+	h, serve := newHarnessHeld(t, Config{IdleTimeout: idle})
 	var clients []*client
 	for _, request := range []string{"", "hello\n", "torn", "body 10\nabc"} {
 		c := h.dial()
 		c.send("%s", request)
 		clients = append(clients, c)
 	}
+	start := time.Now()
+	serve()
 	clients[1].want("hello")
 	for i, c := range clients {
 		c.wantClosed()
@@ -137,6 +139,29 @@ func TestIdleTimeout(t *testing.T) {
 		}
 	}
 	eventually(t, "the log", func() bool { return strings.Count(h.log.String(), errIdle.Error()) == 4 })
+}
+
+// Who has spoken in time is not idle if the server comes to read it late: its
+// process was stopped, or had no core. Here it is about to park for that long.
+func TestIdleTimeoutOfALateServer(t *testing.T) {
+	const idle = 500 * time.Millisecond // the client makes no such pause, nor does the machine
+	var h *harness
+	var once sync.Once
+	var late atomic.Bool
+	h = newHarness(t, Config{IdleTimeout: idle, yield: func() {
+		once.Do(func() {
+			for end := time.Now().Add(patience); h.unread() == 0 && time.Now().Before(end); time.Sleep(100 * time.Microsecond) {
+			}
+			time.Sleep(2 * idle)
+			late.Store(true)
+		})
+	}})
+	c := h.dial()
+	for n := 0; !late.Load(); n++ {
+		c.send("hello %d\n", n)
+		c.want(fmt.Sprint("hello ", n))
+	}
+	c.wantClosed()
 }
 
 // Neither a client that does something, nor one that waits in its session, is
@@ -165,9 +190,10 @@ func TestIdleTimeoutSparesTheBusy(t *testing.T) {
 
 // A peer that does not read is idle, too.
 func TestIdleTimeoutOfAWrite(t *testing.T) {
-	h := newHarness(t, Config{IdleTimeout: 250 * time.Millisecond})
+	h, serve := newHarnessHeld(t, Config{IdleTimeout: 250 * time.Millisecond})
 	c := h.dial()
 	c.send("%s", strings.Repeat("big 1000000\n", 100))
+	serve()
 	eventually(t, "closed", func() bool { return h.created.Load() == 1 && h.s.Connections() == 0 })
 	if h.written.Load() == 0 {
 		t.Error("closed before there was anything to write")
