@@ -41,18 +41,23 @@ func (st *Store) forAside() []string {
 	return slices.Sorted(maps.Keys(st.aside))
 }
 
-// retire removes a file that is needed no more, or puts it aside.
+// retire removes a file that is needed no more, or puts it aside. One that the disk
+// cannot take away stays: it does not count, and the next start tries again.
 func (st *Store) retire(name string) error {
+	damaged := slices.Contains(st.forAside(), name)
 	away := st.remove
-	if slices.Contains(st.forAside(), name) {
+	if damaged {
 		away = st.setAside
 	}
-	if err := away(name); isUnreadable(err) {
-		// It does not count any more, wherever it is.
-		st.log.Warn("binlog: a segment that is needed no more cannot be taken away: the next start tries again", "file", name, "err", err)
+	switch err := away(name); {
+	case isUnreadable(err):
+		st.log.Warn("binlog: a segment that is needed no more cannot be taken away", "file", name, "err", err)
 		return nil
-	} else if err != nil {
+	case err != nil:
 		return err
+	case damaged:
+		st.log.Warn("binlog: a segment with damage is needed no more and was put aside; for jobs that could not be read, copy it into an empty directory and start another sheafd there: that serves all jobs it finds in it, also those that were deleted later",
+			"dir", filepath.Join(st.cfg.Dir, damagedDir), "file", name)
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -60,7 +65,7 @@ func (st *Store) retire(name string) error {
 	return nil
 }
 
-// setAside moves a segment with damage out of the way.
+// setAside moves a damaged file out of the way.
 func (st *Store) setAside(name string) error {
 	dir := filepath.Join(st.cfg.Dir, damagedDir)
 	if err := st.makeDir(dir); err != nil {
@@ -73,7 +78,5 @@ func (st *Store) setAside(name string) error {
 	if err != nil {
 		return err
 	}
-	st.log.Warn("binlog: a segment with damage is needed no more and was put aside; for jobs that could not be read, copy it into an empty directory and start another sheafd there: that serves all jobs it finds in it, also those that were deleted later",
-		"dir", dir, "file", name)
 	return st.fs.SyncDir(dir)
 }
