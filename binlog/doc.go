@@ -75,8 +75,9 @@
 // removed by the next start.
 //
 // A manifest that is damaged, missing, of another directory (no segment has its
-// id, and some have another), or an old one (there are segments of a newer epoch,
-// and none of its own that is as new as it says) is damage and does not count:
+// id, and some have another), an old one (there are segments of a newer epoch,
+// and none of its own that is as new as it says), or one that the disk cannot
+// read, which is moved into the folder damaged, is damage and does not count:
 // all segments are read, those of newer epochs last, and a new epoch begins. The
 // directory then has the id that most of its segments have. Segments with
 // another id are damage as well; they and other foreign files are left alone.
