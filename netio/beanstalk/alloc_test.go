@@ -3,6 +3,7 @@ package beanstalk
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,8 +12,8 @@ import (
 	"github.com/sheafq/sheaf/router"
 )
 
-// A put allocates the body that its job keeps, no other command on the hot path
-// allocates, with a binlog or without. All allocations of the process are
+// No command on the hot path allocates, with a binlog or without, nor does a put of a
+// body that its job keeps inside. All allocations of the process are
 // counted, over a real socket; the client makes none.
 func TestAllocationsPerCommand(t *testing.T) {
 	if raceDetector {
@@ -51,7 +52,7 @@ func countCycle(t *testing.T, cfg router.Config, depth int) {
 	// A shard keeps 8192 deleted jobs to use them again: stay below.
 	const jobs = 2048
 	p := newPipeliner(t, addr, "tube", depth, 128, jobs)
-	var counts [3]uint64
+	var counts [3][]uint64 // of each round
 	phases := [3]func(){p.put, p.reserve, p.delete}
 	const warmup, rounds = 3, 8
 	for round := range warmup + rounds {
@@ -62,15 +63,16 @@ func countCycle(t *testing.T, cfg router.Config, depth int) {
 				}
 			})
 			if round >= warmup {
-				counts[i] += n
+				counts[i] = append(counts[i], n)
 			}
 		}
 	}
 	for i, name := range []string{"put", "reserve", "delete"} {
-		got := float64(counts[i]) / (rounds * jobs)
-		most := 0.01 // a page of the directory of ids now and then, a pool that the collector has emptied
+		slices.Sort(counts[i]) // what others do in the background falls into some of them
+		got := float64(counts[i][rounds/2]) / jobs
+		most := 0.01 // a pool that the collector has emptied
 		if name == "put" {
-			most++
+			most = 0.05 // a page of the directory for 32 ids
 		}
 		t.Logf("%s: %.4f allocations", name, got)
 		if got > most {
