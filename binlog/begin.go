@@ -48,7 +48,7 @@ func (st *Store) begin() ([]*Log, error) {
 			return nil, fmt.Errorf("the disk can neither read the manifest nor have it out of the way, so check the file system first: %w", err)
 		}
 	}
-	if err := st.leaveOut(); err != nil {
+	if err := st.announceGaps(); err != nil {
 		return nil, err
 	}
 	if st.rearranged {
@@ -115,9 +115,9 @@ func (st *Store) begin() ([]*Log, error) {
 	return st.logs, nil
 }
 
-// leaveOut has the manifest say where numbers of blocks are left out, before there
+// announceGaps has the manifest say where numbers of blocks are left out, before there
 // are any behind them. On a full disk the next one says it.
-func (st *Store) leaveOut() error {
+func (st *Store) announceGaps() error {
 	if st.rearranged || !slices.ContainsFunc(st.streams, func(t *stream) bool { return t.widened }) {
 		return nil
 	}

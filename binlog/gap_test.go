@@ -162,7 +162,7 @@ func TestGapWithoutManifest(t *testing.T) {
 	f := faultfs.New()
 	cfg := config(f, 1)
 	startAndPut(t, cfg, true, 1, 2, 3)
-	refuse(f, faultfs.OpOpen, segments(t, f)[0])
+	refuse(f, faultfs.OpOpen, segments(t, f)[0]) // until the next fault is set
 	st := open(t, cfg)
 	replay(t, st)
 	created := 0

@@ -351,7 +351,6 @@ func (r *replayer) finish() {
 		r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
 		if r.hidden > 0 {
 			r.leaveOut()
-			r.widened = true
 		}
 		r.gaps = slices.DeleteFunc(r.gaps, func(g gap) bool { return g.behind.index < r.oldest })
 	}()
@@ -418,6 +417,7 @@ func (r *replayer) highest() uint64 {
 
 // leaveOut notes that the stream goes on behind what could not be read.
 func (r *replayer) leaveOut() {
+	r.widened = true
 	g := gap{segmentName{r.epoch, r.shard, max(r.passed, r.lost)}, max(r.next, r.synced), r.last + 1}
 	for i, old := range r.gaps {
 		if old.behind == g.behind {
