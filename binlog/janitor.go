@@ -23,6 +23,7 @@ type janitor struct {
 
 	synced time.Time // when it was last done; under mu
 	tried  time.Time // when there was no room; the goroutine's own
+	looked time.Time // at the disk; the goroutine's own
 	newest *segment  // that was made ready, nil if none was; the goroutine's own
 }
 
@@ -96,6 +97,16 @@ func (j *janitor) work() (wait time.Duration) {
 	if j.Err() != nil {
 		return 0
 	}
+	if j.jobs.Load() > 0 && !j.full.Load() {
+		defer func() {
+			if wait == 0 {
+				wait = glanceEvery
+			}
+		}()
+		if time.Since(j.looked) >= glanceEvery {
+			j.glance()
+		}
+	}
 	j.mu.Lock()
 	unsync, drops, wants, synced := j.unsync, j.drops, j.wants, j.synced
 	j.drops, j.wants = 0, false
@@ -126,6 +137,22 @@ func (j *janitor) work() (wait time.Duration) {
 		}
 	}
 	return wait
+}
+
+// glanceEvery is how long it takes at most until it is seen that other programs have
+// nearly filled the disk.
+const glanceEvery = time.Second
+
+// glance looks at the disk, and asks for what is to be set aside then.
+func (j *janitor) glance() {
+	j.looked = time.Now()
+	j.lookAtDisk()
+	j.mu.Lock()
+	seg := j.writer.to
+	j.mu.Unlock()
+	if seg.room.Load() < j.Reserve() {
+		j.want()
+	}
 }
 
 // sync syncs what is written, in any mode. That it fails is the end of the log.
@@ -161,9 +188,14 @@ func (j *janitor) prepare() bool {
 		}
 		return true
 	}
-	if seg.room.Load() < j.Reserve()+j.Step() {
+	j.lookAtDisk()
+	step := j.Step()
+	if short := j.Reserve() + step - seg.room.Load(); short > 0 {
 		j.store.space.Lock()
-		err := seg.allocate(j.Step())
+		err := seg.allocate((short + step - 1) / step * step)
+		if isFull(err) && short > step {
+			err = seg.allocate(step)
+		}
 		j.store.space.Unlock()
 		switch {
 		case isFull(err):

@@ -60,9 +60,9 @@ type Log struct {
 	// news has room for one token for the shard, which may wait for ready, lack,
 	// stuck or failure.
 	news chan struct{}
-	// tight says that the disk is nearly full; the shard writes it. freed says
-	// that something was given back to the disk: the janitor sets it, the shard
-	// clears it.
+	// tight says that the disk is nearly full; the shard and the janitor write it,
+	// each what it has just seen. freed says that something was given back to the
+	// disk: the janitor sets it, the shard clears it.
 	tight, freed atomic.Bool
 	removed      atomic.Uint64 // before this one all segments are gone; the janitor writes it
 	// full says that no more space could be set aside. The shard writes it.
@@ -76,6 +76,7 @@ type Log struct {
 	// prepared is called when there is what was waited for: a next segment, or room.
 	prepared atomic.Pointer[func()]
 	jobs     atomic.Int64 // that there are, as of the last commit; the shard writes it
+	live     atomic.Int64 // bytes that they take, about; the shard writes it
 
 	writer  writer
 	janitor janitor
@@ -299,6 +300,14 @@ func (l *Log) Renamed(renamed, lost int) {
 
 // Migrated counts jobs that cleaning has put again.
 func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
+
+// Weigh says how many bytes the jobs that there are take, about: what is set aside
+// for them goes by that, too.
+func (l *Log) Weigh(bytes int64) {
+	if bytes != l.live.Load() {
+		l.live.Store(bytes)
+	}
+}
 
 // Appended tells whether there is anything in the batch.
 func (l *Log) Appended() bool { return l.batch.records > 0 }

@@ -151,9 +151,21 @@ func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 func (l *Log) Reserve() int64 {
 	n := l.spare() + moving + owedDeletes(l.jobs.Load())
 	if l.tight.Load() {
-		n += l.copies() + owedChanges(l.jobs.Load())
+		return n + l.changes()
 	}
-	return n
+	return n + l.Extra()
+}
+
+// changes is what is set aside, beside the rest, for as long as the disk is nearly
+// full: for a change of each job, and for what cleaning copies then.
+func (l *Log) changes() int64 { return l.copies() + owedChanges(l.jobs.Load()) }
+
+// Extra is how much of that is set aside, in bytes, while the disk is not nearly
+// full: it may be within a moment, if another program fills it. Where segments
+// are large their spare will do; where they are small, so may be what the jobs
+// take, and no more than a quarter of that is added. Any goroutine may call it.
+func (l *Log) Extra() int64 {
+	return max(0, min(l.changes(), l.live.Load()/4)-l.spare())
 }
 
 // spare is what is set aside for cleaning: a segment's worth.
@@ -163,9 +175,8 @@ func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
 // one of the largest segments.
 func (l *Log) copies() int64 { return min(l.largest()+l.Step(), maxReserve) }
 
-// lookAtDisk finds out whether the disk is nearly full. Then space is set aside
-// for a change of each job as well, for which otherwise there is enough on the
-// disk.
+// lookAtDisk finds out whether the disk is nearly full. Then all of changes is set
+// aside as well, for which otherwise there is enough on the disk.
 func (l *Log) lookAtDisk() {
 	free, err := l.store.fs.Free(l.store.cfg.Dir)
 	need := l.Reserve() + l.Step() + owedChanges(l.jobs.Load())
@@ -313,12 +324,13 @@ func (l *Log) setAside(n int64) bool {
 	return true
 }
 
-// Holds says how many jobs the log has when its shard starts, and sets aside what
-// they are owed, before the puts of other shards can take it. Where the disk does
+// Holds says how many jobs the log has when its shard starts, and how many bytes
+// they take, as Weigh does; and it sets aside what they are owed, before the puts of other shards can take it. Where the disk does
 // not have all of the reserve that is the shard's share of what it has, but no
 // less than deletes may take, if that is there.
-func (l *Log) Holds(jobs int) {
+func (l *Log) Holds(jobs int, bytes int64) {
 	l.jobs.Store(int64(jobs))
+	l.Weigh(bytes)
 	if jobs == 0 {
 		return
 	}

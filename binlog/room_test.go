@@ -185,6 +185,63 @@ func TestPutsAgain(t *testing.T) {
 	})
 }
 
+// TestDiskThatOthersFill: a log notices it, though nothing is appended, and sets
+// aside what there should be on a disk that is nearly full: room for a change of
+// each job, and for what is copied to clean.
+func TestDiskThatOthersFill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const jobs = 500
+		f := faultfs.New()
+		s := serve(t, config(f, 1))
+		l := s.logs[0]
+		h := make(held, 1)
+		for id := range uint64(jobs) {
+			j := job(id+1, "a", noise(100))
+			if !l.FitsPut(mostPut(j)) {
+				t.Fatal("a put has no room")
+			}
+			l.Put(j)
+		}
+		l.Commit(h, jobs)
+		if err := <-h; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		before := l.Reserve()
+		f.Leave(512 << 10)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		f.Leave(0)
+		if least := before + jobs*2*(binlog.BlockOverhead+30); l.Reserve() < least || l.Room() < l.Reserve() {
+			t.Errorf("%d bytes are set aside, of a reserve of %d, which was %d, want %d", l.Room(), l.Reserve(), before, least)
+		}
+		s.close()
+	})
+}
+
+// TestExtra: what is set aside for changes goes by the number of jobs, and by how
+// large they are; and only where the spare segment is smaller.
+func TestExtra(t *testing.T) {
+	for _, tc := range []struct{ segment, jobs, live, least, most int64 }{
+		{4096, 0, 0, 0, 0},
+		{4096, 1000, 1 << 20, 150_000, 256 << 10},
+		{4096, 1000, 100 << 20, 150_000, 256 << 10},
+		{4096, 1000, 100_000, 25_000 - 4096, 25_000 - 4096},
+		{1 << 20, 1000, 1 << 20, 0, 0},
+		{10 << 20, 1000, 50 << 20, 2 << 20, 5 << 19},
+		{10 << 20, 1e6, 100 << 20, 12 << 20, 15 << 20},
+	} {
+		cfg := config(faultfs.New(), 1)
+		cfg.SegmentSize = tc.segment
+		s := serve(t, cfg)
+		s.logs[0].Holds(int(tc.jobs), tc.live)
+		if n := s.logs[0].Extra(); n < tc.least || n > tc.most {
+			t.Errorf("segments of %d, %d jobs that take %d: %d, want %d to %d", tc.segment, tc.jobs, tc.live, n, tc.least, tc.most)
+		}
+		s.close()
+	}
+}
+
 // TestPutsOfALargeBatch: the deletes of jobs that were put in one batch are
 // promised room, also if it is so large that it goes to the disk in parts.
 func TestPutsOfALargeBatch(t *testing.T) {

@@ -115,7 +115,7 @@ func (s *Shard) tidy() {
 	if s.cleaning || len(s.segments) == 1 {
 		return
 	}
-	bound := 2 * s.live
+	bound := 2*s.live - s.log.Extra()
 	if s.log.Full() {
 		// Space is wanted before the reserve is used up, within reason: for what is
 		// gained, at most 64 times as much is copied, or 512 times when changes are about

@@ -110,6 +110,7 @@ func (s *Shard) endBatch() {
 	}
 	if s.log != nil && s.log.Appended() {
 		s.segments.last().bytes += binlog.BlockOverhead
+		s.log.Weigh(s.live)
 	}
 	switch h := s.held; {
 	case s.log == nil, h.empty() && !s.log.Appended(), s.log.Commit(h, s.jobs):

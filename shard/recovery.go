@@ -235,7 +235,7 @@ func (s *Shard) begin() {
 	for i := range s.segments[:len(s.segments)-1] {
 		s.sealed += s.segments[i].bytes
 	}
-	s.log.Holds(s.jobs)
+	s.log.Holds(s.jobs, s.live)
 	s.log.OnPrepared(func() { s.Send(&Request{Op: prepared}) })
 	s.log.OnFailure(func() { s.Send(&Request{Op: failure}) })
 	s.cleaner = newCleaner(s)

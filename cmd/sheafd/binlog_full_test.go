@@ -4,6 +4,7 @@ package main_test
 // is room again. The disk is a small tmpfs.
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -251,4 +252,71 @@ func TestBinlogRestartOnFullDisk(t *testing.T) {
 		f.putsWork()
 		f.server.stop()
 	})
+}
+
+// Another program takes all that is left of the disk, at once: that the disk was
+// not nearly full a moment ago makes no difference to the jobs that there are.
+func TestBinlogDiskTaken(t *testing.T) {
+	t.Parallel()
+	for _, d := range []struct {
+		fullDisk
+		jobs, size int // size is of their bodies, on average
+	}{
+		{fullDisk{32, "65536", 1}, 10_000, 800},
+		{fullDisk{32, "100000", 4}, 10_000, 800},
+		{fullDisk{64, "", 2}, 20_000, 800},
+		{fullDisk{96, "1000000", 3}, 50_000, 20},
+	} {
+		t.Run(fmt.Sprint(d.fullDisk, "-size", d.size), func(t *testing.T) {
+			t.Parallel()
+			f := &fullTest{fullDisk: d.fullDisk, T: t, dir: smallDisk(t, d.megabytes), jobs: known{}}
+			f.serve()
+			for i := 0; len(f.jobs) < d.jobs; i++ {
+				f.jobs.putAll(f.talker, f.tube(i%fullTubes), d.size/2+i%(d.size+1), 100, &f.serial)
+			}
+			took := f.take()
+			ids := f.jobs.ids()
+			rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+			for i := range 4 {
+				f.talker.repeat(ids, "reserve-job #", "RESERVED ")
+				f.talker.repeat(ids, fmt.Sprintf("release # %d 0", i), "RELEASED")
+			}
+			f.talker.repeat(ids, "reserve-job #", "RESERVED ")
+			f.talker.repeat(ids, "bury # 7", "BURIED")
+			for _, j := range f.jobs {
+				j.pri, j.state = 7, "buried"
+			}
+			f.jobs.check(f.talker)
+			f.server.kill()
+			f.serve()
+			f.jobs.check(f.talker)
+			f.deleteSome(ids)
+			if err := os.Remove(took); err != nil {
+				t.Fatal(err)
+			}
+			f.putsWork()
+			f.server.stop()
+		})
+	}
+}
+
+// take has another program take all that is left of the disk, and returns the
+// path of its file.
+func (f *fullTest) take() string {
+	f.Helper()
+	path := filepath.Join(f.dir, "filler")
+	file, err := os.Create(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer file.Close()
+	for size := 1 << 20; size >= 4096; {
+		switch _, err := file.Write(make([]byte, size)); {
+		case errors.Is(err, syscall.ENOSPC):
+			size /= 2
+		case err != nil:
+			f.Fatal(err)
+		}
+	}
+	return path
 }
