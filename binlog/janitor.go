@@ -128,12 +128,12 @@ func (j *janitor) work() (wait time.Duration) {
 			wait = left
 		}
 	}
-	if drops != 0 {
+	if drops != 0 && j.Err() == nil {
 		j.remove(drops)
 		j.freed.Store(true)
 		j.removed.Store(drops)
-		if f := j.prepared.Load(); f != nil && j.full.Load() {
-			(*f)() // cleaning waits for it
+		if f := j.prepared.Load(); f != nil {
+			(*f)() // on a full disk cleaning waits for it, and so may others
 		}
 	}
 	return wait

@@ -137,8 +137,9 @@ func (l *Log) fail(err error) {
 
 // OnPrepared has f called, from any goroutine, when there is a next segment and
 // the one before is full: somebody should ask for Segment then, even if nothing
-// is to be appended. It is also called on a full disk when what was dropped has
-// been removed: cleaning may go on.
+// is to be appended. It is also called when what was dropped has been removed, and
+// on a full disk when the writer has gone on in the next segment: cleaning may go
+// on, or begin.
 func (l *Log) OnPrepared(f func()) { l.prepared.Store(&f) }
 
 // OnFailure has f called, from any goroutine, when the log fails.
@@ -211,7 +212,7 @@ func (l *Log) roll() {
 func (l *Log) handOver(most int64) bool {
 	given, err := l.to.giveBack(false)
 	least := max(l.promised()+int64(len(l.batch.buf)), minSegment-overhead) // the latter takes a page
-	for want, less := max(min(most, given), least), int64(minSegment); err == nil; want, less = max(want-less, least), 2*less {
+	for want, less := max(min(most, given), least), int64(SegmentOverhead); err == nil; want, less = max(want-less, least), 2*less {
 		if err = l.next.allocate(want); err == nil {
 			return true
 		}

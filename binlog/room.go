@@ -149,7 +149,7 @@ func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 // there, for their deletes, and for cleaning, which has to write before it can
 // give back. Any goroutine may call it.
 func (l *Log) Reserve() int64 {
-	n := l.spare() + moving + owedDeletes(l.jobs.Load())
+	n := l.spare() + SegmentOverhead + owedDeletes(l.jobs.Load())
 	if l.tight.Load() {
 		return n + l.changes()
 	}
@@ -161,12 +161,10 @@ func (l *Log) Reserve() int64 {
 func (l *Log) changes() int64 { return l.copies() + owedChanges(l.jobs.Load()) }
 
 // Extra is how much of that is set aside, in bytes, while the disk is not nearly
-// full: it may be within a moment, if another program fills it. Where segments
-// are large their spare will do; where they are small, so may be what the jobs
-// take, and no more than a quarter of that is added. Any goroutine may call it.
-func (l *Log) Extra() int64 {
-	return max(0, min(l.changes(), l.live.Load()/4)-l.spare())
-}
+// full, which it may be within a moment if another program fills it: as much as
+// half of what the jobs take, at most. There is less of no use for that, see
+// shard's tidy. Any goroutine may call it.
+func (l *Log) Extra() int64 { return min(l.changes(), l.live.Load()/2) }
 
 // spare is what is set aside for cleaning: a segment's worth.
 func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
@@ -198,9 +196,9 @@ const (
 	owedPut    = owedDelete + owedBlock + owedChange
 )
 
-// moving is how much room is lost at most when the log goes on in the next
+// SegmentOverhead is how much room is lost at most when the log goes on in the next
 // segment, in bytes: that has a header, and files take whole pages.
-const moving = minSegment + overhead
+const SegmentOverhead = minSegment + overhead
 
 // owedDeletes is how much is left alone by all but deletes.
 func owedDeletes(jobs int64) int64 { return jobs*owedDelete + min(jobs, fewJobs)*owedBlock }
@@ -233,7 +231,8 @@ func (l *Log) Full() bool { return l.full.Load() }
 func MostPut(tube, body, task int) int { return sizeOfPut(tube, body, task) }
 
 // FitsPut tells whether a job that takes that many bytes can be put, and leaves
-// enough space for all that may become of those that are there.
+// enough space for all that may become of those that are there. If it does, the job
+// is counted as put: then it must be.
 func (l *Log) FitsPut(n int) bool {
 	if err := l.lack.Load(); err != nil && l.to.spoken() >= l.store.segment {
 		l.noRoom(*err)
@@ -264,14 +263,14 @@ func (l *Log) promised() int64 {
 // way back; unless it has not as much anyway.
 func (l *Log) FitsChange(copies int64) bool {
 	n := maxMeta + blockOverhead + l.kept()
-	if l.full.Load() && copies <= l.spare()+l.Step()/2 {
-		n += copies
+	if l.full.Load() && copies <= l.copies()+l.spare() {
+		n += copies + 2*SegmentOverhead // it goes on in the next segment meanwhile, or twice
 	}
 	return l.setAside(n)
 }
 
 // kept is how many bytes changes and cleaning leave alone.
-func (l *Log) kept() int64 { return l.promised() + moving }
+func (l *Log) kept() int64 { return l.promised() + SegmentOverhead }
 
 // Short tells whether on a full disk there is little more room than cleaning
 // needs.
@@ -326,21 +325,24 @@ func (l *Log) setAside(n int64) bool {
 
 // Holds says how many jobs the log has when its shard starts, and how many bytes
 // they take, as Weigh does; and it sets aside what they are owed, before the puts of other shards can take it. Where the disk does
-// not have all of the reserve that is the shard's share of what it has, but no
-// less than deletes may take, if that is there.
+// not have all of the reserve that is the shard's share of what is left for it and
+// those that have not said it yet, but no less than deletes may take, if that is
+// there. A log's shard says it once.
 func (l *Log) Holds(jobs int, bytes int64) {
 	l.jobs.Store(int64(jobs))
 	l.Weigh(bytes)
+	l.store.space.Lock()
+	defer l.store.space.Unlock()
+	sharers := l.store.cfg.Shards - l.store.holding
+	l.store.holding++
 	if jobs == 0 {
 		return
 	}
 	l.lookAtDisk()
 	want := l.Reserve()
 	if free, err := l.store.fs.Free(l.store.cfg.Dir); err == nil {
-		want = min(want, max(l.kept(), free/int64(l.store.cfg.Shards)))
+		want = min(want, max(l.kept(), free/int64(max(1, sharers))))
 	}
-	l.store.space.Lock()
-	defer l.store.space.Unlock()
 	l.fill(l.to, want-l.unspoken())
 }
 

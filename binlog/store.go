@@ -80,7 +80,8 @@ type Store struct {
 
 	// space keeps shards from taking space on a full disk that one of them has
 	// given back to take it again elsewhere. It is held while space is set aside.
-	space sync.Mutex
+	space   sync.Mutex
+	holding int // logs that have said what they hold; under space
 
 	mu      sync.Mutex // Replay may run for several streams at once
 	damages []Damage

@@ -258,4 +258,7 @@ func (w *writer) take(seg *segment) {
 	w.to = seg
 	w.stream.names = append(w.stream.names, seg.name)
 	w.janitor.mu.Unlock()
+	if f := w.prepared.Load(); f != nil && w.full.Load() {
+		(*f)()
+	}
 }

@@ -122,14 +122,14 @@ func (d *durRun) wellAgain() {
 // however late the space comes that cleaning makes.
 func TestDurableFullChanges(t *testing.T) {
 	durable(t, 20, func(d *durRun) {
-		d.segment = 32 << 10
+		d.segment = 128 << 10
 		var late atomic.Bool
 		var open sync.Map // how many times files are open, by name
 		count := func(name string) *atomic.Int64 {
 			n, _ := open.LoadOrStore(name, new(atomic.Int64))
 			return n.(*atomic.Int64)
 		}
-		d.setCapacity(256<<10 + d.rng.Int64N(256<<10))
+		d.setCapacity(1<<20 + d.rng.Int64N(2<<20))
 		end := d.begin(durSyncs[d.rng.IntN(len(durSyncs))], 1)
 		d.trap.fail = func(op faultfs.Op, name string, off int64, n int) error {
 			switch op {
@@ -144,6 +144,10 @@ func TestDurableFullChanges(t *testing.T) {
 				count(name).Add(1)
 			case faultfs.OpClose:
 				count(name).Add(-1)
+			case faultfs.OpReadAt:
+				if late.Load() {
+					time.Sleep(50 * time.Millisecond) // cleaning is slow
+				}
 			case faultfs.OpRemove:
 				if count(name).Load() > 0 {
 					t.Errorf("-durable.seed %d: %s is removed while it is open, and keeps its space", d.seed, name)
@@ -167,7 +171,7 @@ func TestDurableFullChanges(t *testing.T) {
 			}
 		}
 		late.Store(true)
-		for range 2 {
+		for range 4 {
 			d.rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 			for i, id := range ids {
 				for _, cmd := range []shard.Request{{Op: shard.ReserveJob, ID: id}, {Op: shard.Release, ID: id, Pri: 7}} {

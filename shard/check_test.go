@@ -239,6 +239,7 @@ func (s *Shard) check() error {
 	jobs := 0
 	live := int64(0)
 	in := make(map[uint32]int)
+	weighs := make(map[uint32]int64)
 	for j := range s.all() {
 		if place[j] == "" {
 			fail("job %d is nowhere", j.id)
@@ -256,6 +257,7 @@ func (s *Shard) check() error {
 		case s.logs(j):
 			live += s.weight(j)
 			in[j.file]++
+			weighs[j.file] += s.weight(j)
 		case j.file != 0:
 			fail("job %d is not in the log, and has segment %d", j.id, j.file)
 		}
@@ -266,6 +268,9 @@ func (s *Shard) check() error {
 	for _, seg := range s.segments {
 		if seg.jobs != in[uint32(seg.index)] {
 			fail("segment %d counts %d jobs for %d", seg.index, seg.jobs, in[uint32(seg.index)])
+		}
+		if n := weighs[uint32(seg.index)]; seg.live != n {
+			fail("segment %d counts %d bytes for %d", seg.index, seg.live, n)
 		}
 	}
 	if jobs != s.jobs || jobs != len(place) {

@@ -112,6 +112,7 @@ func (s *Shard) tidy() {
 		s.segments = s.segments[1:]
 		s.appended(s.log.Drop(s.segments[0].index))
 	}
+	s.toClean = false
 	if s.cleaning || len(s.segments) == 1 {
 		return
 	}
@@ -134,10 +135,15 @@ func (s *Shard) tidy() {
 			return
 		}
 	}
-	if s.sealed > bound && s.segments[0].index < s.log.Written() {
-		s.cleaning, s.copied = true, 0
-		s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
+	if s.sealed <= bound {
+		return
 	}
+	if s.segments[0].index >= s.log.Written() {
+		s.toClean = true
+		return
+	}
+	s.cleaning = true
+	s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
 }
 
 // cleanSome writes those of some jobs again that are still in that segment.
@@ -156,7 +162,6 @@ func (s *Shard) cleanSome(r *Request) {
 		r.Status = OutOfMemory
 		return
 	}
-	s.copied += size
 	for _, id := range r.ids {
 		if j := s.job(id); j != nil && j.file == uint32(r.N) {
 			s.move(j)
@@ -164,17 +169,20 @@ func (s *Shard) cleanSome(r *Request) {
 	}
 }
 
-// copies is how many bytes cleaning may have to write before it gives back any.
-// While what it has cleaned is not removed yet, some are about to come back.
+// copies is how many bytes cleaning may have to write on a full disk before it
+// gives back any: what is left of the largest segment. It may come to each before
+// anything is gained, and lose a little with each.
 func (s *Shard) copies() int64 {
-	if len(s.segments) == 1 || s.segments[0].jobs == 0 || !s.cleaning && s.log.Dropping() {
+	if !s.log.Full() {
 		return 0
 	}
-	n := min(s.segments[0].bytes, s.live+int64(s.segments[0].jobs)*weightOff)
-	if s.cleaning {
-		n -= s.copied
+	if last := s.segments.last().index; s.mostAsOf != last {
+		s.most, s.mostAsOf = 0, last
+		for _, seg := range s.segments[:len(s.segments)-1] {
+			s.most = max(s.most, min(seg.bytes, seg.live+int64(seg.jobs)*weightOff))
+		}
 	}
-	return max(0, n+n/64)
+	return s.most + s.most/64 + min(s.most, int64(len(s.segments))*binlog.SegmentOverhead)
 }
 
 // move writes j again, to the end of the log.

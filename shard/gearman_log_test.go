@@ -445,3 +445,32 @@ func TestGearmanMemory(t *testing.T) {
 		t.Errorf("functions are %+v", f)
 	}
 }
+
+// TestDrainingSetsNothingAside: puts that are refused in drain mode take no space on
+// the disk.
+func TestDrainingSetsNothingAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		g, _, stop := newLoggedRig(t, f, 1, 64<<10)
+		p := g.newPerson().settleIn("a")
+		p.do(0, Request{Op: Put, Tube: p.used, TTR: 1, Body: []byte("x\r\n")})
+		time.Sleep(time.Second)
+		before := f.Used()
+		g.draining.Store(true)
+		for range 10_000 {
+			for _, r := range []Request{
+				{Op: Put, Tube: p.used, TTR: 1, Body: []byte("x\r\n")},
+				{Op: Submit, Name: "a", Body: []byte("x\r\n"), Task: &Task{Background: true}},
+			} {
+				if got := p.do(0, r); got.Status != Draining {
+					t.Fatalf("operation %d is answered %d", r.Op, got.Status)
+				}
+			}
+		}
+		if n := f.Used(); n > before {
+			t.Errorf("%d bytes were set aside", n-before)
+		}
+		p.detach()
+		stop()
+	})
+}

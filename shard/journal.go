@@ -29,7 +29,12 @@ type journal struct {
 	sealed   int64    // bytes in all but the last
 	live     int64    // bytes of them all that are needed
 	cleaning bool
-	copied   int64 // bytes that the cleaning under way has written again, about
+	// toClean is that the oldest is to be cleaned once it is written.
+	toClean bool
+	// most is what cleaning may have to copy of a segment, as it was when mostAsOf
+	// became the last; they only become smaller.
+	most     int64
+	mostAsOf uint64
 	cleaner  *cleaner
 	// cleanAfter is when cleaning may be tried again after it was given up for
 	// want of disk space, on the shards' clock.
@@ -176,14 +181,17 @@ func (s *Shard) place(j *job) {
 	seg := s.segments.last()
 	j.file = uint32(seg.index)
 	seg.jobs++
+	seg.live += s.weight(j)
 	s.live += s.weight(j)
 }
 
 // displace notes that j is no longer in the segment where it was, nor in any
 // other as yet.
 func (s *Shard) displace(j *job) {
+	seg := s.segments.of(j.file)
+	seg.jobs--
+	seg.live -= s.weight(j)
 	s.live -= s.weight(j)
-	s.segments.of(j.file).jobs--
 	j.file = 0
 }
 
@@ -291,7 +299,7 @@ func (s *Shard) refused(r *Request) bool {
 // noRoom answers r, for which the log has no room: the disk is full, or has
 // failed when more space was to be set aside.
 func (s *Shard) noRoom(r *Request) {
-	r.Status = OutOfMemory
+	r.Status, s.lacks = OutOfMemory, true
 	if s.log.Err() != nil {
 		s.failed = true
 		r.Status = Failed
@@ -301,7 +309,7 @@ func (s *Shard) noRoom(r *Request) {
 // logFailure ends the waits of those who wait for jobs that will not come, and of
 // those who wait for what jobs come to that nobody will get.
 func (s *Shard) logFailure() {
-	s.failed = true
+	s.failed, s.stalls.news = true, true
 	s.endWaits(Failed)
 	for j := range s.all() {
 		if task := s.taskOf(j); task != nil && task.listeners > 0 && j.state != reserved {

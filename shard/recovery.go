@@ -298,6 +298,7 @@ func (s *Shard) restore(j *job) {
 	s.memory.charge(footprint(int(j.size)))
 	task := s.taskOf(j)
 	s.live += s.weight(j)
+	s.segments.of(j.file).live += s.weight(j)
 	if task != nil {
 		t.asFunction()
 		s.memory.charge(task.footprint())

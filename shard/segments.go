@@ -5,6 +5,7 @@ type segment struct {
 	index uint64
 	bytes int64 // of blocks, before compression
 	jobs  int   // that are in it, all of them; later records hold but their changes
+	live  int64 // what they weigh, see weight; counted from when the shard has begun
 }
 
 // segments are those of a shard's log, oldest first. A job names its segment by

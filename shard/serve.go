@@ -23,7 +23,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		}
 	}
 	r.Status = OK
-	s.logged = false
+	s.logged, s.lacks = false, false
 	switch r.Op {
 	case Put:
 		s.put(r)
@@ -90,7 +90,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	case Gather:
 		r.Stats = s.stats()
 	case EndWaits:
-		s.ending = true
+		s.ending, s.stalls.news = true, true
 		s.endWaits(Aborted)
 	case CanDo:
 		s.canDo(r)
@@ -121,16 +121,27 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		s.cleanSome(r)
 	case cleaned:
 		unfinished = s.endCleaning(r)
+		s.stalls.news = true
 	case tubeBorn:
 		s.roster.add(r.Name)
 	case tubeGone:
 		s.roster.remove(r.Name)
 	case prepared: // the end of the batch goes on there
+		s.stalls.news = true
 	case stop:
+		s.ending = true
+		s.tryAgain()
 		for len(s.unfinished) > 0 {
 			s.goOn()
 		}
 		s.ended = true
+	}
+	switch r.Op {
+	case ReserveJob, Release, Bury, KickJob, Report:
+		if s.roomComes(r) {
+			s.served[r.Op]-- // it is served once more
+			unfinished = true
+		}
 	}
 	if unfinished {
 		return true
@@ -161,6 +172,7 @@ func (s *Shard) found(r *Request, j *job) {
 }
 
 func (s *Shard) put(r *Request) {
+	draining := s.cfg.Draining.Load()
 	switch {
 	case s.failed:
 		r.Status = Failed
@@ -168,14 +180,14 @@ func (s *Shard) put(r *Request) {
 	case !s.fits(len(r.Body), 0):
 		r.Status = OutOfMemory
 		return
-	case s.log != nil && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):
+	case s.log != nil && !draining && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):
 		s.noRoom(r)
 		return
 	}
 	if r.ID == 0 {
 		s.takeID(r)
 	}
-	if s.cfg.Draining.Load() {
+	if draining {
 		r.Status = Draining
 		return
 	}

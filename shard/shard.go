@@ -69,6 +69,7 @@ type Shard struct {
 	// how much may still come due in this one.
 	unfinished []*Request
 	quota      int
+	stalls
 
 	// Sums over all tubes.
 	urgent, ready, reserved, delayed, buried int
@@ -210,6 +211,9 @@ func (s *Shard) turn() bool {
 	s.expire()
 	s.goOn()
 	s.serveAll(r)
+	if s.stalls.news {
+		s.tryAgain()
+	}
 	s.endBatch()
 	if !s.ended {
 		s.arm()

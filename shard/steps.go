@@ -20,15 +20,19 @@ type progress struct {
 // filled tells whether a step has to end because the batch does.
 func (s *Shard) filled() bool { return s.log != nil && s.log.Filled() }
 
-// putOff leaves r for the next turn, with what is behind it in its chain. It
-// returns what comes behind that.
+// putOff leaves r for the next turn, or for when there is room, with what is
+// behind it in its chain. It returns what comes behind that.
 func (s *Shard) putOff(r *Request) (next *Request) {
 	last := r
 	for !last.Last && r.Op != Detach { // which was sent, and is alone
 		last = last.next
 	}
 	next, last.next = last.next, nil
-	s.unfinished = append(s.unfinished, r)
+	if s.lacks {
+		s.stall(r)
+	} else {
+		s.unfinished = append(s.unfinished, r)
+	}
 	return next
 }
 
@@ -60,7 +64,7 @@ func (s *Shard) kickSome(r *Request) (more bool) {
 			break
 		}
 	}
-	if r.Status == OK && k.next(t) != nil {
+	if k.next(t) != nil && (r.Status == OK || s.roomComes(r)) {
 		on := k // which is on the heap, unlike k
 		r.progress = &on
 		return true

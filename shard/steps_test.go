@@ -324,8 +324,10 @@ func TestStepsEndBatches(t *testing.T) {
 					// As if the first segment had all jobs, and could not be read.
 					for j := range s.all() {
 						s.segments.of(j.file).jobs--
+						s.segments.of(j.file).live -= s.weight(j)
 						j.file = uint32(s.segments[0].index)
 						s.segments[0].jobs++
+						s.segments[0].live += s.weight(j)
 					}
 					s.cleaning = true
 				})

@@ -134,10 +134,10 @@ func (s *Shard) submit(r *Request) {
 		r.Status = QueueFull
 	case !s.fits(len(r.Body), more):
 		r.Status = OutOfMemory
-	case logged && !s.log.FitsPut(binlog.MostPut(len(r.Name), len(r.Body), task.size())):
-		s.noRoom(r)
 	case s.cfg.Draining.Load():
 		r.Status = Draining
+	case logged && !s.log.FitsPut(binlog.MostPut(len(r.Name), len(r.Body), task.size())):
+		s.noRoom(r)
 	default:
 		t = s.tube(r.Name)
 		r.ID, r.Created, r.Tube, r.TTR = s.cfg.Directory.NextID(), s.now, t, TaskTTR

@@ -1,0 +1,66 @@
+package shard
+
+// A full disk has room for changes as fast as cleaning makes it. A change that
+// finds none waits while there is something to clean, with what is behind it in
+// its chain: so a client that is faster than that is slowed down, not refused.
+// Puts do not wait: what they take does not come back before jobs are deleted.
+
+// stallMost is how long a change waits for room at most.
+const stallMost = 5 * second
+
+// stalls are the chains that wait for room.
+type stalls struct {
+	due    due
+	chains []stalled // in the order in which they came
+	// trying is what was taken from chains and is being served again.
+	trying stalled
+	// lacks is that the request that is being served has found no room.
+	lacks bool
+	// news is that there may be room, or that there will be none.
+	news bool
+}
+
+// stalled is a request that waits for room, with its chain behind it.
+type stalled struct {
+	request *Request
+	until   int64 // on the shards' clock: then it is refused
+}
+
+// roomComes tells whether r, which has found no room, is to wait for it.
+func (s *Shard) roomComes(r *Request) bool {
+	if !s.lacks || s.failed || s.ending || s.stalls.trying.request == r && s.stalls.trying.until <= s.now {
+		return false
+	}
+	s.tidy()
+	return s.cleaning || s.toClean || s.log.Dropping()
+}
+
+// stall leaves r for when there is room.
+func (s *Shard) stall(r *Request) {
+	l := &s.stalls
+	until := s.now + stallMost
+	if l.trying.request == r {
+		until = l.trying.until
+	}
+	l.chains = append(l.chains, stalled{r, until})
+	l.due.owner = l
+	s.schedule(&l.due, until)
+}
+
+// tryAgain serves what waits for room.
+func (s *Shard) tryAgain() {
+	l := &s.stalls
+	chains := l.chains
+	l.chains, l.news = nil, false
+	for _, c := range chains {
+		l.trying = c
+		s.serveAll(c.request)
+	}
+	l.trying = stalled{}
+}
+
+// expire is due's: what has waited long enough is refused.
+func (l *stalls) expire(s *Shard) int64 {
+	s.tryAgain()
+	return 0 // what waits on has said so
+}
