@@ -39,12 +39,6 @@ const largestSample = 1 << 40
 // Fixed is the distribution that is always n.
 func Fixed(n int64) Dist { return Dist{lo: n} }
 
-// ParseDist reads what Dist.Set reads.
-func ParseDist(text string) (d Dist, err error) {
-	err = d.Set(text)
-	return d, err
-}
-
 // Set reads a number, uniform:LEAST-MOST, exp:MEAN or list:A,B,C (each as
 // likely; a number that is given twice is twice as likely). Numbers may have a
 // suffix K, M or G, in powers of 1024.

@@ -23,8 +23,8 @@ func TestDistributions(t *testing.T) {
 		{"exp:0", 0, 0, 0, "exp:0"},
 		{"list:16,128,128,4K", 16, 4096, 1092, "list:16,128,128,4096"},
 	} {
-		d, err := ParseDist(tt.text)
-		if err != nil {
+		var d Dist
+		if err := d.Set(tt.text); err != nil {
 			t.Errorf("%q: %v", tt.text, err)
 			continue
 		}
@@ -52,7 +52,8 @@ func TestDistributions(t *testing.T) {
 func TestDistributionsThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "x", "-1", "1.5", "K", "uniform:", "uniform:5", "uniform:9-5", "uniform:a-b", "exp:", "exp:-1",
 		"list:", "list:1,,2", "normal:5", "99999999999999999999", "9999999999G"} {
-		if d, err := ParseDist(text); err == nil {
+		var d Dist
+		if err := d.Set(text); err == nil {
 			t.Errorf("%q is taken as %s", text, d)
 		}
 	}

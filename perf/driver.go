@@ -34,6 +34,8 @@ type driver struct {
 	epfd     int
 	buf      []byte
 	dirty    []*conn // have something to write
+	started  bool    // the window has begun
+	ended    bool    // and is over
 	stopping bool    // begins nothing more
 	active   int     // scripts in flight, but those of workers
 	// All the time, not only while it is measured.
@@ -65,6 +67,38 @@ func (d *driver) run() (err error) {
 		return fmt.Errorf("making a poller: %w", err)
 	}
 	defer unix.Close(d.epfd)
+	if err := d.watch(); err != nil {
+		return err
+	}
+	d.buf = make([]byte, readSize)
+	events := make([]unix.EpollEvent, 256)
+	defer d.leave()
+	d.beginFirst(clock())
+	for {
+		if err := d.flush(); err != nil {
+			return err
+		}
+		now := clock()
+		d.cross(now)
+		d.tell()
+		if d.over() {
+			return nil
+		}
+		n, err := d.wait(events, d.nap(now))
+		if err != nil {
+			return err
+		}
+		for _, ev := range events[:n] {
+			if err := d.serve(ev); err != nil {
+				return err
+			}
+		}
+		d.pace(clock())
+	}
+}
+
+// watch has the poller tell of the connections and of other drivers.
+func (d *driver) watch() error {
 	for i, c := range d.conns {
 		c.index = int32(i)
 		ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.index}
@@ -76,17 +110,11 @@ func (d *driver) run() (err error) {
 	if err := unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.inbox.fd, &ev); err != nil {
 		return fmt.Errorf("watching other threads: %w", err)
 	}
-	d.buf = make([]byte, readSize)
-	events := make([]unix.EpollEvent, 256)
-	started, ended := false, false
-	defer func() {
-		if started && !ended {
-			d.clientCPU[1] = threadCPU()
-		}
-		d.tell()
-	}()
+	return nil
+}
 
-	now := clock()
+// beginFirst begins the scripts that a load starts with.
+func (d *driver) beginFirst(now int64) {
 	for _, c := range d.conns {
 		for range c.group.first {
 			if c.quota != 0 {
@@ -94,53 +122,57 @@ func (d *driver) run() (err error) {
 			}
 		}
 	}
-	for {
-		if err := d.flush(); err != nil {
-			return err
-		}
-		now = clock()
-		if !started && now >= d.rec.from {
-			started, d.clientCPU[0] = true, threadCPU()
-		}
-		if now >= d.rec.to && !ended {
-			ended, d.clientCPU[1] = true, threadCPU()
-			d.stopping = true
-		}
-		if d.load.stop.Load() {
-			d.stopping = true
-		}
-		d.tell()
-		if d.load.quit.Load() || d.active == 0 && !d.load.waits && (d.stopping || d.exhausted()) {
-			return nil
-		}
-		n, err := d.wait(events, d.nap(now))
-		if err != nil {
-			return err
-		}
-		for _, ev := range events[:n] {
-			if ev.Fd == inboxIndex {
-				d.beginOwed()
-				continue
-			}
-			c := d.conns[ev.Fd]
-			if ev.Events&unix.EPOLLOUT != 0 {
-				if err := d.write(c); err != nil {
-					return err
-				}
-			}
-			if ev.Events&^unix.EPOLLOUT != 0 {
-				if err := d.read(c); err != nil {
-					return err
-				}
-				// At once, before the next connection is read: the server shall
-				// not wait for us.
-				if err := d.flush(); err != nil {
-					return err
-				}
-			}
-		}
-		d.pace(clock())
+}
+
+// cross notes when the window of what is measured begins and ends, and whether
+// nothing more is to be begun.
+func (d *driver) cross(now int64) {
+	if !d.started && now >= d.rec.from {
+		d.started, d.clientCPU[0] = true, threadCPU()
 	}
+	if !d.ended && now >= d.rec.to {
+		d.ended, d.clientCPU[1] = true, threadCPU()
+		d.stopping = true
+	}
+	if d.load.stop.Load() {
+		d.stopping = true
+	}
+}
+
+// over reports whether there is nothing left to do.
+func (d *driver) over() bool {
+	return d.load.quit.Load() || d.active == 0 && !d.load.waits && (d.stopping || d.exhausted())
+}
+
+// serve does what the poller tells.
+func (d *driver) serve(ev unix.EpollEvent) error {
+	if ev.Fd == inboxIndex {
+		d.beginOwed()
+		return nil
+	}
+	c := d.conns[ev.Fd]
+	if ev.Events&unix.EPOLLOUT != 0 {
+		if err := d.write(c); err != nil {
+			return err
+		}
+	}
+	if ev.Events&^unix.EPOLLOUT != 0 {
+		if err := d.read(c); err != nil {
+			return err
+		}
+		// At once, before the next connection is read: the server shall not
+		// wait for us.
+		return d.flush()
+	}
+	return nil
+}
+
+// leave settles what a load that ends before its window leaves open.
+func (d *driver) leave() {
+	if d.started && !d.ended {
+		d.clientCPU[1] = threadCPU()
+	}
+	d.tell()
 }
 
 // tell publishes the counters.
