@@ -165,9 +165,9 @@ func (c *Config) Describe() string {
 	return strings.Join(parts, ", ") + "; " + c.Loop()
 }
 
-func plural(n int, what string) string {
+func plural[N int | int64](n N, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return count(float64(n)) + " " + what + "s"
 }

@@ -28,6 +28,9 @@ type flaws struct {
 	hangup  int // closes the connection instead of an answer
 	nonsens int // answers what no server answers
 	mute    int // does not answer any more
+	hasty   int // has no patience with a delay
+	strange int // gives a job of another tube to one who did not ask for it
+	peek    int // shows the body of another job
 
 	stall   time.Duration // everything stands still that long, once
 	stallAt int           // before that put
@@ -230,7 +233,13 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 		if j == nil {
 			return "NOT_FOUND"
 		}
-		return fmt.Sprintf("FOUND %d %d\r\n%s", id, len(j.body), j.body)
+		body := j.body
+		for _, other := range s.jobs {
+			if every(s.peek, id) && other != j {
+				body = other.body
+			}
+		}
+		return fmt.Sprintf("FOUND %d %d\r\n%s", id, len(body), body)
 	case "stats-job", "stats-tube", "stats", "list-tubes":
 		text := fmt.Sprintf("---\nversion: \"fake\"\ncurrent-jobs-ready: %d\n", len(s.jobs))
 		return fmt.Sprintf("OK %d\r\n%s", len(text), text)
@@ -280,7 +289,7 @@ func (s *fake) put(f *fakeConn, words []string, body []byte) string {
 		j.body, other.body = other.body, j.body
 	}
 	s.jobs[j.id] = j
-	if delay, _ := strconv.Atoi(words[2]); delay > 0 {
+	if delay, _ := strconv.Atoi(words[2]); delay > 0 && !every(s.hasty, s.puts) {
 		j.state = "delayed"
 		time.AfterFunc(time.Duration(delay)*time.Second, func() {
 			s.mu.Lock()
@@ -300,6 +309,11 @@ func (s *fake) reserve(f *fakeConn, wait bool) string {
 		var best *fakeJob
 		for tube := range f.watch {
 			if r := s.ready[tube]; len(r) > 0 && (best == nil || r[0].id < best.id) {
+				best = r[0]
+			}
+		}
+		for _, r := range s.ready {
+			if best != nil && len(r) > 0 && every(s.strange, best.id) && !f.watch[r[0].tube] {
 				best = r[0]
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,8 @@ type load struct {
 	waits    bool        // there are workers
 	stop     atomic.Bool // begin nothing more
 	quit     atomic.Bool // return
+
+	longestDelay time.Duration // of a job
 }
 
 // A measurement is what came of a load.
@@ -68,7 +71,7 @@ type measurement struct {
 	busiest   time.Duration // CPU of its busiest thread
 	server    procUsage     // within what was measured
 	series    []Sample
-	silent    string // what was not answered at the end, if something
+	silent    string // what was not answered at the end, or did not come, if something
 	cut       bool   // the load was ended before its time
 }
 
@@ -204,6 +207,7 @@ func shuffled(m mix) (order []uint8) {
 // until then is returned.
 func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*measurement, error) {
 	defer l.close()
+	l.longestDelay = l.cfg.longestDelay()
 	if err := l.connect(ctx, target.Addr); err != nil {
 		return nil, err
 	}
@@ -260,6 +264,19 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	return m, nil
 }
 
+// broken says what the server has done wrong that the figures do not show. It is
+// empty if there is nothing.
+func (m *measurement) broken() string {
+	early := ""
+	if m.rec.early > 0 {
+		early = fmt.Sprintf("%s came before the delay was over, by up to %s", plural(m.rec.early, "job"), micros(float64(m.rec.soonest)/1e3))
+	}
+	if early != "" && m.silent != "" {
+		early += "; "
+	}
+	return early + m.silent
+}
+
 // missed records the arrivals of the timetable that were due before the end and
 // could not be sent: each took at least until then.
 func (d *driver) missed(end int64) {
@@ -283,12 +300,12 @@ func (d *driver) missed(end int64) {
 	}
 }
 
-// silent describes a command that has no answer yet, of a connection that does
-// not wait for jobs of others.
+// silent describes what the server still owes when a load ends: answers, and
+// jobs that workers wait for.
 func (l *load) silent() string {
 	n, example := 0, ""
 	for _, c := range l.conns {
-		if c.group.waits {
+		if c.idle() {
 			continue
 		}
 		more, first := l.unanswered(c)
@@ -297,10 +314,37 @@ func (l *load) silent() string {
 			example = fmt.Sprintf("%s %d sent %q", c.group.name, c.number, first)
 		}
 	}
-	if n == 0 {
-		return ""
+	var parts []string
+	if n > 0 {
+		parts = append(parts, fmt.Sprintf("%s had no answer %v after the load; %s", plural(n, "command"), l.cfg.Grace, example))
 	}
-	return fmt.Sprintf("%d commands had no answer %v after the load; %s", n, l.cfg.Grace, example)
+	if n := l.missing(); n > 0 {
+		parts = append(parts, fmt.Sprintf("of the jobs that were put %s did not come within %v after the load", count(float64(n)), l.cfg.Grace+l.longestDelay))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// idle reports whether c is a worker's that waits for jobs of others.
+func (c *conn) idle() bool {
+	return c.group.waits && (c.gearman != nil || c.head == c.tail || c.front().op == opReserve)
+}
+
+// missing is how many jobs were put and have not come to a worker. With a ledger
+// that is found out otherwise; and of Gearman's jobs, for which their clients
+// wait, it is answers that are missing.
+func (l *load) missing() (n int64) {
+	if !l.waits || l.ledger != nil || l.gearman {
+		return 0
+	}
+	for _, d := range l.drivers {
+		n += d.put - d.done
+	}
+	for _, c := range l.conns {
+		if c.group.waits && !c.idle() {
+			n-- // this one has come, and its delete has no answer
+		}
+	}
+	return n
 }
 
 // unanswered is how much c waits for, and what it has waited for longest.

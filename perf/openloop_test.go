@@ -145,6 +145,23 @@ func TestLatenciesOfTheWindow(t *testing.T) {
 	}
 }
 
+// A job that comes too early is none that came at once.
+func TestJobsThatComeEarly(t *testing.T) {
+	const second = int64(time.Second)
+	r := recorder{to: math.MaxInt64}
+	r.handed(5*second, 2*second, 3*second)
+	r.handed(5*second, 2*second, 4*second)
+	if r.early != 2 || r.soonest != 2*second || r.hist[handoff] != nil {
+		t.Errorf("%d early, by up to %d", r.early, r.soonest)
+	}
+	r.handed(5*second, 2*second, 5*second-int64(5*time.Millisecond)) // clocks that disagree
+	r.handed(9*second, 2*second, 5*second)                           // a body that was damaged
+	r.handed(5*second, 2*second, 6*second)
+	if r.early != 2 || r.hist[handoff].TotalCount() != 3 {
+		t.Errorf("%d early, and %d in time or late", r.early, r.hist[handoff].TotalCount())
+	}
+}
+
 // How far it is, on a terminal.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

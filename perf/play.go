@@ -109,8 +109,8 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 		p.keepID(r.id)
 		if len(r.body) >= headerFrom {
 			p.from = fromOf(r.body)
-			if d.load.hands {
-				d.rec.latency(handoff, readyOf(r.body), now)
+			if d.load.hands && d.load.ledger == nil { // which nobody asks how long it took
+				d.rec.handed(readyOf(r.body), int64(d.load.longestDelay), now)
 			}
 		}
 	case opDelete:

@@ -37,6 +37,8 @@ type recorder struct {
 	jobs    int64 // likewise
 	vain    int64 // times that a Gearman worker was woken, or had done a job, and got none
 	late    int64 // arrivals of an open loop that were not sent before its end
+	early   int64 // jobs that came before their delay was over
+	soonest int64 // by how much the earliest of these did
 	last    int64 // when the last job was counted
 }
 
@@ -56,6 +58,23 @@ func (r *recorder) latency(kind int, due, now int64) {
 	_ = h.RecordValue(min(max(now-due, 0), int64(longestLatency)))
 }
 
+// leeway is how much sooner than after its delay a job may come: the server may
+// have another clock, whose rate differs by less than a thousandth.
+func leeway(delay int64) int64 { return int64(10*time.Millisecond) + delay/1000 }
+
+// handed records when a worker had a job that was to be ready then, after a
+// delay of at most that long. One that comes too early is no quick one: that
+// would praise a server that ignores delays. It cannot be earlier than its
+// delay is long; what says so has been damaged.
+func (r *recorder) handed(ready, longestDelay, now int64) {
+	if by := ready - now; by > leeway(longestDelay) && by <= longestDelay {
+		r.early++
+		r.soonest = max(r.soonest, by)
+		return
+	}
+	r.latency(handoff, ready, now)
+}
+
 // within reports whether now is measured.
 func (r *recorder) within(now int64) bool { return now >= r.from && now < r.to }
 
@@ -65,6 +84,8 @@ func (r *recorder) merge(other *recorder) {
 	r.jobs += other.jobs
 	r.vain += other.vain
 	r.late += other.late
+	r.early += other.early
+	r.soonest = max(r.soonest, other.soonest)
 	r.last = max(r.last, other.last)
 	for i, h := range other.hist {
 		switch {

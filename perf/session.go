@@ -127,9 +127,9 @@ func (s *session) drive(p plan, doing string) (*measurement, error) {
 	case err != nil:
 		return nil, err
 	case m.cut:
-		return m, errCut
-	case m.silent != "":
-		return m, errors.New(m.silent)
+		return m, errCut // what is still under way shows nothing
+	case m.broken() != "":
+		return m, errors.New(m.broken())
 	}
 	return m, nil
 }

@@ -1,0 +1,81 @@
+package perf
+
+// Loads say so where a server is broken, and do not measure it as if it were
+// right.
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// runBroken runs a scenario against a fake for a moment, and for a longer one
+// where nothing came of that.
+func runBroken(t *testing.T, f flaws, scenario string, change func(*Config)) (res Result, err error) {
+	t.Helper()
+	sc, err := Find(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for moment := 100 * time.Millisecond; moment < 10*time.Second; moment *= 3 {
+		cfg := sc.Config.with(func(c *Config) {
+			c.WarmUp, c.Duration, c.Grace, c.Threads = 0, moment, 200*time.Millisecond, 2
+			change(c)
+		})
+		fake := newFake(t, f)
+		if res, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: fake.addr()}, nil, nil); err != nil {
+			return res, err
+		}
+	}
+	return res, nil
+}
+
+func TestLoadOfAServerThatLosesJobs(t *testing.T) {
+	rate := func(c *Config) { c.Rate = Rate{jobs: 500} }
+	for _, tt := range []struct {
+		name, scenario string
+		change         func(*Config)
+	}{
+		{"closed loop", "handoff", func(*Config) {}},
+		{"closed loop", "fanin", func(*Config) {}},
+		{"open loop", "handoff", rate},
+		{"open loop", "fanin", rate},
+		{"open loop", "delayed", func(c *Config) { c.Rate, c.Delay = Rate{jobs: 500}, Dist{shape: listed, list: []int64{0, 1}} }},
+	} {
+		t.Run(tt.scenario+", "+tt.name, func(t *testing.T) {
+			t.Parallel()
+			res, err := runBroken(t, flaws{lose: 10}, tt.scenario, tt.change)
+			if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put ") || !strings.Contains(err.Error(), " did not come within ") {
+				t.Fatalf("%v", err)
+			}
+			if len(res.Loads) == 0 || res.Loads[0].Jobs == 0 {
+				t.Errorf("what was measured is not told: %+v", res)
+			}
+		})
+	}
+}
+
+// In a closed loop each job that is lost stops its producer. When all stand
+// still before anything is measured, it is still told why.
+func TestLoadOfAServerThatLosesAllJobs(t *testing.T) {
+	t.Parallel()
+	_, err := runBroken(t, flaws{lose: 1}, "handoff", func(c *Config) { c.WarmUp = 100 * time.Millisecond })
+	if err == nil || err.Error() != "of the jobs that were put 32 did not come within 200ms after the load" {
+		t.Error(err)
+	}
+}
+
+func TestLoadOfAServerThatIgnoresDelays(t *testing.T) {
+	t.Parallel()
+	res, err := runBroken(t, flaws{hasty: 2}, "delayed", func(c *Config) {
+		c.WarmUp, c.Rate, c.Delay = 0, Rate{jobs: 500}, Fixed(1)
+	})
+	if err == nil || !strings.Contains(err.Error(), " jobs came before the delay was over, by up to ") {
+		t.Fatal(err)
+	}
+	for _, l := range res.Loads {
+		if n := l.Latency[0].Count; l.Latency[0].Name != "lateness" || n == 0 || n > l.Jobs*3/4 {
+			t.Errorf("%s of %d of %d jobs", l.Latency[0].Name, n, l.Jobs)
+		}
+	}
+}
