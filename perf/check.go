@@ -19,19 +19,22 @@ type Verdict struct {
 }
 
 // DefaultChecks are the scenarios that a check runs when none is named:
-// together they use every command, waiting workers, and many tubes.
-var DefaultChecks = []string{"mixed", "fanin", "handoff"}
+// together they use every command, waiting workers, many tubes, and delays.
+var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 
 // Check runs a scenario and accounts for every job: each is delivered once,
-// under its id, with the body that was put, and none is lost. A released job,
-// and one that was buried and kicked, has to come once more. The error is of a
-// load that could not be carried out; the verdict stands beside it.
+// under its id, with the body that was put, to a client that watches its tube,
+// not before its delay is over, and none is lost. A released job, and one that
+// was buried and kicked, has to come once more. Peek shows the job that was
+// asked for. Whether jobs come in the order of their priorities is not checked.
+// The error is of a load that could not be carried out; the verdict stands
+// beside it.
 func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
 	v := Verdict{Scenario: sc.Name, Server: t.Name}
 	if sc.restarts {
 		return v, fmt.Errorf("%s cannot be checked: it forgets what it has put", sc.Name)
 	}
-	l := newLedger()
+	l := newLedger(int64(cfg.longestDelay()))
 	res, err := runSession(ctx, sc, cfg, t, l, p.showing(sc.Name, t.Name, 0, 0))
 	p.Clear()
 	v.Faults, v.Report, v.Interrupted = l.sum(), l.report(), res.Interrupted

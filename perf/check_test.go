@@ -47,7 +47,7 @@ func checkFake(t *testing.T, f *fake, scenario string, moment time.Duration) (Ve
 }
 
 func TestCheckOfAServerThatIsRight(t *testing.T) {
-	for _, scenario := range []string{"cycle", "mixed", "fanin", "handoff", "produce", "consume"} {
+	for _, scenario := range []string{"cycle", "mixed", "fanin", "handoff", "delayed", "produce", "consume"} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			var f *fake
@@ -105,6 +105,10 @@ func TestCheckOfABrokenServer(t *testing.T) {
 		{"leaves the end of a body out", flaws{cut: 20}, "fanin", "; bodies damaged: "},
 		{"mixes bodies up", flaws{swap: 20}, "mixed", "; under the id of another: "},
 		{"gives an id twice", flaws{sameID: 20}, "produce", "; ids given twice: "},
+		{"shows another job", flaws{peek: 2}, "mixed", "; under the id of another: "},
+		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "mixed", "; from tubes not watched: "},
+		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "consume", "; from tubes not watched: "},
+		{"ignores delays", flaws{hasty: 20}, "delayed", "; before their delay was over: "},
 	} {
 		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
 			t.Parallel()
@@ -141,12 +145,12 @@ func TestCheckOfAServerThatFails(t *testing.T) {
 
 // Nothing is called right that was not looked at.
 func TestCheckOfNothing(t *testing.T) {
-	l := newLedger()
+	l := newLedger(0)
 	if got := l.report(); !strings.HasSuffix(got, "; nothing was checked") {
 		t.Error(got)
 	}
-	p := pending{op: opPut, number: l.next()}
-	l.answered(&p, &reply{kind: inserted, id: []byte("1")})
+	p := pending{op: opPut, number: l.next("t", 0)}
+	l.answered(nil, &p, &reply{kind: inserted, id: []byte("1")}, 0)
 	if got := l.report(); !strings.HasSuffix(got, "; whether jobs were lost is not known") {
 		t.Error(got)
 	}
@@ -157,16 +161,16 @@ func TestCheckOfNothing(t *testing.T) {
 
 // A page is dropped when its jobs have gone, and remembered.
 func TestLedgerForgets(t *testing.T) {
-	l := newLedger()
+	l, c := newLedger(0), &conn{watched: map[string]bool{"t": true}}
 	for range 3 * pageSize {
 		body := make([]byte, headerCheck)
-		p := pending{op: opPut, number: l.next()}
+		p := pending{op: opPut, number: l.next("t", 0)}
 		stampCheck(body, p.number)
 		id := strconv.AppendUint(nil, p.number, 10)
-		l.answered(&p, &reply{kind: inserted, id: id})
-		l.answered(&p, &reply{kind: reserved, id: id, body: body})
+		l.answered(c, &p, &reply{kind: inserted, id: id}, 0)
+		l.answered(c, &p, &reply{kind: reserved, id: id, body: body}, 0)
 		l.sending(opDelete, p.number)
-		l.answered(&p, &reply{kind: deleted})
+		l.answered(c, &p, &reply{kind: deleted}, 0)
 	}
 	if len(l.pages) > 2 { // the first has no job 0, the last is not full
 		t.Errorf("%d pages are kept", len(l.pages))
@@ -176,7 +180,7 @@ func TestLedgerForgets(t *testing.T) {
 	}
 	body := make([]byte, headerCheck)
 	stampCheck(body, pageSize+7)
-	l.answered(&pending{op: opReserve}, &reply{kind: reserved, id: []byte("9"), body: body})
+	l.answered(c, &pending{op: opReserve}, &reply{kind: reserved, id: []byte("9"), body: body}, 0)
 	if l.faults[deliveredTwice] != 1 {
 		t.Errorf("a job of a page that was dropped: %s", l.report())
 	}

@@ -28,6 +28,8 @@ type conn struct {
 	driver *driver
 	tube   string // the used one
 
+	watched map[string]bool // with a ledger
+
 	gearman *gearmanConn // nil: beanstalkd's protocol is spoken
 
 	ring       []pending // its length is a power of two

@@ -110,7 +110,15 @@
 //
 // With a ledger (sheafperf check) each body has a number and a checksum
 // (header.go), and every answer is compared with what can be true (ledger.go,
-// gearman_ledger.go).
+// gearman_ledger.go): that a job comes once, as it was put, to a client that
+// watches its tube, and not before its delay is over, and that peek shows the
+// job that was asked for. In which order jobs come, and so priorities, is not
+// checked; nor is what stats say.
+//
+// A job may come sooner than its delay says by 10 ms and a thousandth of the
+// longest delay: clocks differ. A plain load looks at delays as well where it
+// measures how late jobs come, and says when jobs that it put did not come.
+//
 // beanstalkd 1.12 does not pass in scenario mixed: it answers peek from memory
 // that may have been freed, when the job is deleted before the answer has left.
 //

@@ -17,15 +17,16 @@ func (l *ledger) created(number uint64, handle []byte) error {
 	return nil
 }
 
-// assigned is told of JOB_ASSIGN, and returns which job it is; 0 is not known.
-func (l *ledger) assigned(handle, workload []byte) (number uint64, err error) {
+// assigned is told of the JOB_ASSIGN that c gets, and returns which job it is; 0
+// is not known.
+func (l *ledger) assigned(c *conn, handle, workload []byte) (number uint64, err error) {
 	id, err := handleID(handle)
 	if err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reserved(&reply{kind: reserved, id: id, body: workload}), nil
+	return l.reserved(c, &reply{kind: reserved, id: id, body: workload}, 0), nil
 }
 
 // completed is told of background jobs whose WORK_COMPLETE the server has read.

@@ -106,7 +106,7 @@ func (d *driver) submit(c *conn, p *pending) {
 		stampWorkload(body, c.number, p.line)
 	}
 	if d.load.ledger != nil {
-		p.number = d.load.ledger.next()
+		p.number = d.load.ledger.next(c.tube, 0)
 		stampCheck(body, p.number)
 	}
 	if p.op == opSubmit {
@@ -262,7 +262,7 @@ func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 	d.confirmed(c, asked, now)
 	var number uint64
 	if ledger := d.load.ledger; ledger != nil {
-		if number, err = ledger.assigned(handle, workload); err != nil {
+		if number, err = ledger.assigned(c, handle, workload); err != nil {
 			return err
 		}
 	}

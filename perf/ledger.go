@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // A ledger follows jobs by the number in their body, and compares what the
@@ -23,9 +24,14 @@ import (
 // before the answer is read, and when the answer is read where it is the answer
 // that tells. So a job is found with two clients only if the server gave it
 // twice.
+//
+// The order in which jobs come is not looked at: what was ready when a server
+// made its choice can seldom be told from outside.
 type ledger struct {
 	mu    sync.Mutex
 	last  uint64 // number given out
+	early int64  // how much sooner than after its delay a job may come, in nanoseconds
+	moved uint64 // jobs up to this one may have been made ready before their delay was over
 	pages map[uint64]*page
 	gone  map[uint64]bool // pages whose jobs have all gone
 	ids   map[uint64]*idPage
@@ -55,6 +61,8 @@ type page struct {
 	state [pageSize]jobState
 	told  [pageSize]bool   // INSERTED was read
 	id    [pageSize]uint64 // 0 is not known yet
+	tube  [pageSize]string // that it was put into
+	ready [pageSize]int64  // when its delay is over; 0 if it had none, or has come
 	gone  int
 }
 
@@ -70,6 +78,8 @@ const (
 	damagedBody
 	wrongJob
 	idTwice
+	strangeTube
+	tooEarly
 	wrongResult
 	completedTwice
 	numFaults
@@ -81,6 +91,8 @@ var faultNames = [numFaults]string{
 	damagedBody:    "bodies damaged",
 	wrongJob:       "under the id of another",
 	idTwice:        "ids given twice",
+	strangeTube:    "from tubes not watched",
+	tooEarly:       "before their delay was over",
 	wrongResult:    "results wrong",
 	completedTwice: "completed twice",
 }
@@ -89,21 +101,34 @@ var faultNames = [numFaults]string{
 // broken.
 const mostExamples = 20
 
-func newLedger() *ledger {
-	return &ledger{pages: make(map[uint64]*page), gone: make(map[uint64]bool), ids: make(map[uint64]*idPage)}
+// newLedger is one of jobs with delays up to that many nanoseconds.
+func newLedger(longestDelay int64) *ledger {
+	return &ledger{early: leeway(longestDelay), pages: make(map[uint64]*page), gone: make(map[uint64]bool), ids: make(map[uint64]*idPage)}
 }
 
-// next gives out the number of a job that is about to be put.
-func (l *ledger) next() uint64 {
+// next gives out the number of a job that is about to be put into a tube with a
+// delay.
+func (l *ledger) next(tube string, delay int64) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
-	key := l.last / pageSize
+	key, i := l.last/pageSize, l.last%pageSize
 	if l.pages[key] == nil {
 		l.pages[key] = new(page)
 	}
-	l.pages[key].state[l.last%pageSize] = onItsWay
+	p := l.pages[key]
+	p.state[i], p.tube[i] = onItsWay, tube
+	if delay > 0 {
+		p.ready[i] = clock() + delay
+	}
 	return l.last
+}
+
+// kicking is told before delayed jobs are kicked.
+func (l *ledger) kicking() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.moved = l.last
 }
 
 // sending is told of every command but put before it is sent, with the job in
@@ -126,18 +151,21 @@ func (l *ledger) sending(o op, number uint64) {
 	}
 }
 
-// answered is told of every answer. It notes in p which job is in hand.
-func (l *ledger) answered(p *pending, r *reply) {
+// answered is told of every answer that c gets. It notes in p which job is in
+// hand.
+func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case r.kind == inserted:
 		l.inserted(p.number, r.id)
 	case r.kind == reserved:
-		p.number = l.reserved(r)
+		p.number = l.reserved(c, r, now)
 	case r.kind == found:
 		if len(r.body) < headerCheck || !intactBody(r.body) {
 			l.fault(damagedBody, "job %s in the answer to peek: %s", r.id, quote(r.body))
+		} else if n := numberOf(r.body); n != p.number {
+			l.fault(wrongJob, "peek at id %s, which is job %d, shows job %d", r.id, p.number, n)
 		}
 	case r.kind == deleted:
 		if pg, i := l.find(p.number); pg != nil && pg.state[i] == leaving {
@@ -177,7 +205,7 @@ func (l *ledger) inserted(number uint64, text []byte) {
 	l.drop(number, p)
 }
 
-func (l *ledger) reserved(r *reply) (number uint64) {
+func (l *ledger) reserved(c *conn, r *reply, now int64) (number uint64) {
 	l.delivered++
 	if len(r.body) < headerCheck || !intactBody(r.body) {
 		l.fault(damagedBody, "job %s, %d bytes: %s", r.id, len(r.body), quote(r.body))
@@ -198,6 +226,13 @@ func (l *ledger) reserved(r *reply) (number uint64) {
 		l.fault(wrongJob, "job %d was inserted as %d and reserved as %s", number, p.id[i], r.id)
 	}
 	p.id[i] = id
+	if !c.watched[p.tube[i]] {
+		l.fault(strangeTube, "job %d, id %s, is of %s, which %s %d does not watch", number, r.id, p.tube[i], c.group.name, c.number)
+	}
+	if by := p.ready[i] - now; p.ready[i] > 0 && by > l.early && number > l.moved {
+		l.fault(tooEarly, "job %d, id %s, by %v", number, r.id, time.Duration(by).Round(time.Millisecond))
+	}
+	p.ready[i] = 0 // it may be released, and come at once
 	switch p.state[i] {
 	case withClient, leaving:
 		l.fault(deliveredTwice, "job %d, id %s, while a client had it", number, r.id)

@@ -153,6 +153,12 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 	if c.group.watch != nil {
 		watch = c.group.watch(i)
 	}
+	if c.driver.load.ledger != nil {
+		c.watched = make(map[string]bool)
+		for _, tube := range watch {
+			c.watched[tube] = true
+		}
+	}
 	talk := t.subscribe
 	if c.driver.load.gearman {
 		c.gearman = newGearmanConn(c.group, c.tube)

@@ -69,7 +69,7 @@ func (d *driver) putJob(c *conn, p *pending) {
 		stampFrom(body, c.number)
 	}
 	if d.load.ledger != nil {
-		p.number = d.load.ledger.next()
+		p.number = d.load.ledger.next(c.tube, w.puts[p.line].delay)
 		stampCheck(body, p.number)
 	}
 }
@@ -94,7 +94,7 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	}
 
 	if ledger := d.load.ledger; ledger != nil {
-		ledger.answered(&p, r)
+		ledger.answered(c, &p, r, now)
 	}
 	switch p.op {
 	case opPut:

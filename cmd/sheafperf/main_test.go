@@ -300,7 +300,7 @@ func TestCompare(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	measured(t, append([]string{"check", sheafd(t, "sheafd"), "--threads=2", "--watch=3", "--body=uniform:0-3000"}, short...)...).
-		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "no job was lost, damaged or mixed up, and none came again but after a release")
+		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "delayed on sheafd: ok: ", "no job was lost, damaged or mixed up, and none came again but after a release")
 }
 
 // A server that runs: it is left as it was.
