@@ -31,7 +31,7 @@ var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 // beside it.
 func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
 	v := Verdict{Scenario: sc.Name, Server: t.Name}
-	if sc.restarts {
+	if sc.Restarts {
 		return v, fmt.Errorf("%s cannot be checked: it forgets what it has put", sc.Name)
 	}
 	l := newLedger(int64(cfg.longestDelay()))

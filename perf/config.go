@@ -66,7 +66,7 @@ func (c *Config) Validate() error {
 	} {
 		bad(n.n < n.least, "--%s %d: must be at least %d", n.flag, n.n, n.least)
 	}
-	bad(c.Watch > c.Tubes, "--watch %d: there are only %d tubes", c.Watch, c.Tubes)
+	bad(c.Watch > c.Tubes && c.Tubes > 0, "--watch %d: must be at most --tubes, which is %d", c.Watch, c.Tubes)
 	bad(c.Depth > 1<<16, "--depth %d: must be at most %d", c.Depth, 1<<16)
 	bad(c.Duration <= 0, "--duration %v: must be more than nothing", c.Duration)
 	bad(c.WarmUp < 0, "--warm-up %v: must not be negative", c.WarmUp)

@@ -4,6 +4,7 @@ package perf
 // scenario with other numbers.
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,13 +21,17 @@ type Scenario struct {
 	// Gearman is whether the server is to speak that instead of beanstalkd's
 	// protocol.
 	Gearman bool
+	// Restarts is whether the server is killed and started again. So it must be
+	// one that is started here, and a check, of which it would know nothing any
+	// more, cannot be made.
+	Restarts bool
 
-	binlog   bool      // the server is to keep its jobs on disk
-	restarts bool      // the server is to be started here
-	atOnce   bool      // jobs cannot have a delay
-	least    int       // bytes that bodies must have
-	names    [2]string // in reports: of the latency from hand to hand, and of a whole script
-	run      func(*session) error
+	binlog bool      // the server is to keep its jobs on disk
+	puts   bool      // jobs are only put, so nothing is watched
+	atOnce bool      // jobs cannot have a delay
+	least  int       // bytes that bodies must have
+	names  [2]string // in reports: of the latency from hand to hand, and of a whole script
+	run    func(*session) error
 }
 
 // Unused lists the flags of sheafperf that s has no use for.
@@ -38,7 +43,8 @@ func (s *Scenario) Unused() (flags []string) {
 	}{
 		{"connections", c.Connections > 0}, {"producers", c.Producers > 0}, {"workers", c.Workers > 0},
 		{"jobs", c.Jobs > 0}, {"beside", c.Beside > 0}, {"sync", c.Sync != ""},
-		{"priority", !s.Gearman}, {"delay", !s.Gearman && !s.atOnce}, {"ttr", !s.Gearman},
+		{"priority", !s.Gearman}, {"delay", !s.Gearman && !s.atOnce}, {"ttr", !s.Gearman}, {"watch", !s.puts},
+		{"rate", !s.Restarts}, {"poisson", !s.Restarts}, {"warm-up", !s.Restarts}, {"duration", !s.Restarts}, {"grace", !s.Restarts},
 	} {
 		if !n.is {
 			flags = append(flags, n.flag)
@@ -69,9 +75,55 @@ func (s *Scenario) Fit(c Config) Config {
 			c.Delay = s.Config.Delay
 		case "ttr":
 			c.TTR = s.Config.TTR
+		case "watch":
+			c.Watch = s.Config.Watch
+		case "rate":
+			c.Rate = s.Config.Rate
+		case "poisson":
+			c.Poisson = s.Config.Poisson
+		case "warm-up":
+			c.WarmUp = s.Config.WarmUp
+		case "duration":
+			c.Duration = s.Config.Duration
+		case "grace":
+			c.Grace = s.Config.Grace
 		}
 	}
 	return c
+}
+
+// Validate says what is wrong with c as the numbers of s, in terms of the flags
+// of sheafperf.
+func (s *Scenario) Validate(c *Config) error {
+	errs := []error{c.Validate()}
+	for _, n := range []struct {
+		flag  string
+		n     int
+		needs bool
+	}{
+		{"connections", c.Connections, s.Config.Connections > 0}, {"producers", c.Producers, s.Config.Producers > 0},
+		{"workers", c.Workers, s.Config.Workers > 0}, {"jobs", c.Jobs, s.Config.Jobs > 0},
+	} {
+		if n.needs && n.n == 0 {
+			errs = append(errs, fmt.Errorf("--%s 0: must be at least 1", n.flag))
+		}
+	}
+	if used := min(c.Tubes, c.Producers); c.Workers > 0 && c.Watch > 0 && used > c.Workers*c.Watch {
+		errs = append(errs, fmt.Errorf("%s, each of which watches %s, leave some of %s without one; --watch %d would do",
+			plural(c.Workers, "worker"), plural(c.Watch, "tube"), plural(used, "tube"), (used+c.Workers-1)/c.Workers))
+	}
+	if s.atOnce && c.longestDelay() > 0 {
+		errs = append(errs, fmt.Errorf("--delay %s: %s takes what is there", c.Delay, s.Name))
+	}
+	return errors.Join(errs...)
+}
+
+// fits says what keeps s from being run on t, before anything is started.
+func (s *Scenario) fits(c *Config, t *Target) error {
+	if s.Restarts && !t.local() {
+		return fmt.Errorf("%s restarts the server, so it must be one that is started here", s.Name)
+	}
+	return s.Validate(c)
 }
 
 // base is what all scenarios begin with.
@@ -92,7 +144,7 @@ var scenarios = func() []*Scenario {
 	all := []*Scenario{
 		{Name: "cycle", About: "put, reserve, delete on each connection", run: runCycle,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes = 8, 16, 8 })},
-		{Name: "produce", About: "put alone", run: runProduce,
+		{Name: "produce", About: "put alone", run: runProduce, puts: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs = 8, 64, 8, 200_000 })},
 		{Name: "consume", About: "reserve and delete of jobs that were put before", run: runConsume, atOnce: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs = 8, 64, 8, 200_000 })},
@@ -118,7 +170,7 @@ var scenarios = func() []*Scenario {
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Beside = 8, 16, 8, 10_000 })},
 		{Name: "durable", About: "a cycle with the server's binlog and its sync mode (--sync)", run: runCycle, binlog: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Sync = 64, 1, 64, "0" })},
-		{Name: "restart", About: "time to recover jobs from the binlog after kill -9", run: runRestart, binlog: true, restarts: true,
+		{Name: "restart", About: "time to recover jobs from the binlog after kill -9", run: runRestart, binlog: true, puts: true, Restarts: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs, c.Sync = 8, 64, 8, 1_000_000, "50" })},
 		{Name: "mixed", About: "a day in the life: 70 % cycle; release, bury and kick, peek, touch, stats", run: runMixed,
 			Config: base.with(func(c *Config) {

@@ -3,7 +3,6 @@ package perf
 // Scenarios that are one load.
 
 import (
-	"fmt"
 	"slices"
 	"time"
 )
@@ -40,14 +39,6 @@ func (s *session) depth(rate float64) int {
 // warmUp lasts until as many jobs become ready as are put.
 func (s *session) warmUp() time.Duration { return s.cfg.WarmUp + s.cfg.longestDelay() }
 
-// needs says what a load of connections that put and take cannot do without.
-func (s *session) needs() error {
-	if s.cfg.Connections < 1 {
-		return fmt.Errorf("%s needs --connections", s.scenario.Name)
-	}
-	return nil
-}
-
 // noteTubes says so where --tubes promises more than there is.
 func (s *session) noteTubes() {
 	if c := &s.cfg; c.Connections < c.Tubes {
@@ -75,9 +66,6 @@ func runMixed(s *session) error {
 }
 
 func (s *session) runMix(m mix) error {
-	if err := s.needs(); err != nil {
-		return err
-	}
 	s.noteTubes()
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
 		return s.measure(s.cycle(name, rate, m))
@@ -108,13 +96,6 @@ func runPairs(s *session) error { return s.runPlan(s.pairs) }
 
 // runPlan measures a load of producers and workers.
 func (s *session) runPlan(plan func(name string, rate float64) plan) error {
-	c := &s.cfg
-	switch {
-	case c.Producers < 1 || c.Workers < 1:
-		return fmt.Errorf("%s needs --producers and --workers", s.scenario.Name)
-	case min(c.Tubes, c.Producers) > c.Workers*c.Watch:
-		return fmt.Errorf("%d workers that watch %d tubes each leave some of %d tubes without one", c.Workers, c.Watch, c.Tubes)
-	}
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
 		return s.measure(plan(name, rate))
 	})

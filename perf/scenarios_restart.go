@@ -11,7 +11,7 @@ import (
 )
 
 func runRestart(s *session) error {
-	n := max(s.cfg.Jobs, 1)
+	n := s.cfg.Jobs
 	fill, err := s.drive(s.fill(n), fmt.Sprintf("putting %s jobs", count(float64(n))))
 	if err != nil {
 		return err

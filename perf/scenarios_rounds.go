@@ -3,7 +3,6 @@ package perf
 // Scenarios that use something up, and so go in rounds.
 
 import (
-	"errors"
 	"fmt"
 	"time"
 )
@@ -99,15 +98,12 @@ func (m *measurement) add(round *measurement, at time.Duration) {
 func nothing() error { return nil }
 
 func runProduce(s *session) error {
-	if err := s.needs(); err != nil {
-		return err
-	}
 	s.noteTubes()
 	c := &s.cfg
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
 		return s.rounds("putting", nothing, s.empty, func(limit time.Duration) plan {
 			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
-				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(s.words().put), counted: s.words().putting, quota: int64(max(c.Jobs, 1)),
+				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(s.words().put), counted: s.words().putting, quota: int64(c.Jobs),
 				again: rate == 0, starts: rate > 0, use: s.tube,
 			}}}
 		})
@@ -133,15 +129,9 @@ func (s *session) empty() error {
 }
 
 func runConsume(s *session) error {
-	if err := s.needs(); err != nil {
-		return err
-	}
 	c := &s.cfg
-	if c.longestDelay() > 0 {
-		return errors.New("consume takes what is there, so its jobs cannot have a --delay")
-	}
 	fill := func() error {
-		p := s.fill(max(c.Jobs, 1))
+		p := s.fill(c.Jobs)
 		_, err := s.drive(p, p.name)
 		return err
 	}

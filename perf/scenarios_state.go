@@ -17,9 +17,6 @@ type burden func(*session) (name string, undo func(), err error)
 // beside measures a cycle without and with a burden, and says how much of the
 // throughput is left.
 func (s *session) beside(without string, lay burden) error {
-	if err := s.needs(); err != nil {
-		return err
-	}
 	s.noteTubes()
 	cycle := func(name string, rate float64) (Load, error) {
 		return s.measure(s.cycle(name, rate, always(scriptCycle)))

@@ -31,8 +31,8 @@ type session struct {
 // runSession starts the target, runs the scenario, and stops the target. The
 // result is worth showing also where there is an error, if it has loads.
 func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *ledger, show func(string, stage)) (res Result, err error) {
-	if sc.restarts && !t.local() {
-		return res, fmt.Errorf("%s restarts the server, so it must be given with --server", sc.Name)
+	if err := sc.fits(&cfg, t); err != nil {
+		return Result{Server: t.Name}, err
 	}
 	s := &session{ctx: ctx, scenario: sc, cfg: cfg, target: t, ledger: l, show: show, prefix: "sheafperf-"}
 	s.result.Server, t.gearman = t.Name, sc.Gearman

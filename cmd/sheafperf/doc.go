@@ -34,7 +34,8 @@
 //		--server 'gearmand=gearmand -L 127.0.0.1 -p {port} -l stderr -P {dir}/pid'
 //
 // "all" is all scenarios of beanstalkd's protocol without their presets, and
-// "gearman" those of Gearman's.
+// "gearman" those of Gearman's. Where restart cannot be, in a check and on a
+// server that runs, it is not among them.
 //
 // On a server that runs, tubes are called sheafperf-PID-N, and what is left in
 // them is deleted at the end.

@@ -339,7 +339,7 @@ func TestServerThatRuns(t *testing.T) {
 	if n, err := c.Read(b); err != nil || string(b[:n]) != "OK 14\r\n---\n- default\n\r\n" {
 		t.Errorf("what is left on the server: %q, %v", b[:n], err)
 	}
-	perform(t, nil, "run", "restart", "--addr=unix:"+sock).has(t, 1, "must be given with --server")
+	perform(t, nil, "run", "restart", "--addr=unix:"+sock).has(t, 2, "must be given with --server")
 }
 
 // Ctrl-C in the middle: what there is is printed, and the server is stopped.
@@ -404,8 +404,19 @@ func TestUsage(t *testing.T) {
 		{[]string{"compare", "--server=y {port}"}, 2, []string{"twice or more"}},
 		{[]string{"compare", "--server=y {port}", "--server=y {port}"}, 2, []string{"two servers are called y"}},
 		{[]string{"run", "cycle", "--addr=x", "--body=foo:1"}, 2, []string{"--body", `unknown distribution "foo"`}},
-		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: there are only 8 tubes"}},
+		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: must be at most --tubes, which is 8"}},
 		{[]string{"run", "handoff", "--addr=x", "-c", "3"}, 2, []string{"--connections: there is no use for it in handoff"}},
+		{[]string{"run", "cycle", "--addr=x", "-c", "0"}, 2, []string{"--connections 0: must be at least 1"}},
+		{[]string{"run", "handoff", "--addr=x", "--workers=0"}, 2, []string{"--workers 0: must be at least 1"}},
+		{[]string{"run", "handoff", "--addr=x", "--producers=16", "--workers=4"}, 2, []string{"4 workers, each of which watches 1 tube, leave some of 16 tubes without one; --watch 4 would do"}},
+		{[]string{"run", "backlog", "--addr=x", "--jobs=0"}, 2, []string{"--jobs 0: must be at least 1"}},
+		{[]string{"run", "restart", "--addr=x"}, 2, []string{"it must be given with --server"}},
+		{[]string{"check", "restart", "--server=x {port}"}, 2, []string{"restart cannot be checked"}},
+		{[]string{"run", "restart", "--server=x {port}", "--rate=5"}, 2, []string{"--rate: there is no use for it in restart"}},
+		{[]string{"run", "restart", "--server=x {port}", "-t", "3s"}, 2, []string{"--duration: there is no use for it in restart"}},
+		{[]string{"run", "produce", "--addr=x", "--watch=2"}, 2, []string{"--watch: there is no use for it in produce"}},
+		{[]string{"run", "cycle", "--addr=x", "--poisson"}, 2, []string{"--poisson: there is no use for it without --rate"}},
+		{[]string{"run", "cycle", "--addr=x", "--temp-dir=/tmp"}, 2, []string{"--temp-dir is for --server"}},
 		{[]string{"run", "cycle", "--addr=x", "--rate=70%%"}, 2, []string{"--rate", `"70%%" is neither`}},
 		{[]string{"run", "cycle", "--addr=127.0.0.1:1", "--pid=2147483647"}, 1, []string{"process 2147483647"}},
 		{[]string{"run", "cycle", "--addr=127.0.0.1:1"}, 1, []string{"no server at 127.0.0.1:1"}},
@@ -469,6 +480,8 @@ func TestHelpOfAScenario(t *testing.T) {
 		{"handoff", "--producers N", "--connections"},
 		{"cycle handoff", "--producers N", "--beside"},
 		{"consume", "--jobs N", "--delay"},
+		{"restart", "--jobs N", "--rate"},
+		{"restart", "--sync MS", "--duration"},
 		{"", "--sync MS", "(N)"},
 	} {
 		r := perform(t, nil, append(append([]string{"run"}, strings.Fields(tt.scenario)...), "--help")...)

@@ -68,7 +68,7 @@ func parse(command string, args []string) (*options, error) {
 		if o.help {
 			continue
 		}
-		if err := choice.Config.Validate(); err != nil {
+		if err := sc.Validate(&choice.Config); err != nil {
 			return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 		}
 	}
@@ -84,6 +84,9 @@ func parse(command string, args []string) (*options, error) {
 // useless finds a flag that was given and that no scenario has a use for.
 func (o *options) useless(fs *pflag.FlagSet, names []string) (err error) {
 	unused := o.unused()
+	if fs.Changed("poisson") && !slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return l.Config.Rate != perf.Rate{} }) && !slices.Contains(unused, "poisson") {
+		return usageError{errors.New("--poisson: there is no use for it without --rate")}
+	}
 	fs.Visit(func(f *pflag.Flag) {
 		if slices.Contains(unused, f.Name) {
 			err = usageError{fmt.Errorf("--%s: there is no use for it in %s", f.Name, strings.Join(names, ", "))}
@@ -124,13 +127,14 @@ func (o *options) names(args []string) ([]string, error) {
 }
 
 // family returns the scenarios that a name stands for. Those of all speak one
-// protocol, since {port} and --addr are a port that speaks one.
+// protocol, since {port} and --addr are a port that speaks one. What the server
+// cannot be given, all is without.
 func (o *options) family(name string) (names []string) {
 	if name != "all" && name != "gearman" {
 		return []string{name}
 	}
 	for _, s := range perf.Scenarios() {
-		if s.Of == "" && s.Gearman == (name == "gearman") && !(o.command == "check" && s.Name == "restart") {
+		if s.Of == "" && s.Gearman == (name == "gearman") && !(s.Restarts && (o.command == "check" || o.addr != "")) {
 			names = append(names, s.Name)
 		}
 	}
@@ -148,6 +152,12 @@ func (o *options) complete() error {
 		return usageError{errors.New("compare wants --server twice or more")}
 	case o.command == "run" && len(o.servers) > 1:
 		return usageError{errors.New("run wants one server; compare takes several")}
+	case o.restarts() && o.command == "check":
+		return usageError{errors.New("restart cannot be checked: it forgets what it has put")}
+	case o.restarts() && o.addr != "":
+		return usageError{errors.New("restart kills the server and starts it again, so it must be given with --server")}
+	case o.tempDir != "" && o.addr != "":
+		return usageError{errors.New("--temp-dir is for --server; one that runs has its directory")}
 	case o.pid != 0 && o.addr == "":
 		return usageError{errors.New("--pid is for --addr; of a server that is started here it is known")}
 	case o.rounds < 1:
@@ -179,6 +189,11 @@ func (o *options) complete() error {
 		return usageError{fmt.Errorf("--baseline %s: there is no such server", o.baseline)}
 	}
 	return nil
+}
+
+// restarts reports whether a scenario is to restart its server.
+func (o *options) restarts() bool {
+	return slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return l.Restarts })
 }
 
 // defaultPort is beanstalkd's, or Gearman's if that alone is to be spoken.
