@@ -121,21 +121,28 @@ func (t *Target) answering(ctx context.Context, p *process) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, give)
 	defer cancel()
+	why := ""
 	for {
 		err := t.ping(ctx)
+		if err != nil && ctx.Err() == nil {
+			why = ": " + err.Error()
+		}
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errOtherProtocol):
 			return fmt.Errorf("%s at %s: %w", t.Name, t.Addr, err)
+		case p == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return fmt.Errorf("%w at %s: it does not answer after %v", ErrNoServer, t.Addr, give)
 		case p == nil:
 			return fmt.Errorf("%w at %s: %w", ErrNoServer, t.Addr, err)
 		}
 		select {
 		case <-p.ended:
+			t.kill() // what it has started, and so that stop does not tell that it has ended once more
 			return fmt.Errorf("%s ended as soon as it was started: %s\n%s", t.Name, p.state(), p.tail.String())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer after %v: %w\n%s", strings.Join(t.argv, " "), give, err, p.tail.String())
+			return fmt.Errorf("%s does not answer after %v%s\n%s", strings.Join(t.argv, " "), give, why, p.tail.String())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
@@ -168,6 +175,9 @@ func askOnce(ctx context.Context, addr, command string) (string, error) {
 		return "", err
 	}
 	line, err := c.r.ReadString('\n')
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // and not that the connection was closed above
+	}
 	return strings.TrimRight(line, "\r\n"), err
 }
 

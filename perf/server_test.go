@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,6 +106,16 @@ func TestServersThatDoNotStart(t *testing.T) {
 		}
 		server.stop()
 	}
+	// One that runs, and says nothing: that is told, and not how it was found out.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	silent := &Target{Name: "silent", Addr: l.Addr().String(), StartTimeout: 50 * time.Millisecond}
+	if err := silent.start(t.Context(), nil); !errors.Is(err, ErrNoServer) || err.Error() != "no server at "+silent.Addr+": it does not answer after 50ms" {
+		t.Errorf("one that says nothing: %v", err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	nobody := &Target{Name: "nobody", Addr: "127.0.0.1:1"}
@@ -132,6 +143,22 @@ func TestUsage(t *testing.T) {
 	}
 	if m := ThisMachine(); m.Cores < 1 || m.Memory < 1<<20 || !strings.HasPrefix(m.Kernel, "Linux ") {
 		t.Errorf("%+v", m)
+	}
+}
+
+// That a server has ended is told once.
+func TestServerThatEndsAtOnce(t *testing.T) {
+	sc, err := Find("cycle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ParseServer("x=sh -c 'echo sorry; exit 3' {port}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = runSession(t.Context(), sc, sc.Config, server, nil, nil)
+	if err == nil || err.Error() != "x ended as soon as it was started: exit status 3\nsorry" {
+		t.Error(err)
 	}
 }
 

@@ -51,7 +51,7 @@
 // # Exit status
 //
 // 0 if all went well; 1 if something failed, or check found a fault; 2 for a
-// mistake on the command line; 130 after SIGINT or SIGTERM, when the load has
-// been ended, what was measured until then been printed, and the servers been
+// mistake on the command line; 130 after SIGINT, SIGTERM or SIGHUP, when the load
+// has been ended, what was measured until then been printed, and the servers been
 // stopped.
 package main

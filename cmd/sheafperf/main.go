@@ -37,10 +37,7 @@ const interrupted = 130
 var errInterrupted = errors.New("interrupted")
 
 func main() {
-	// The first signal ends the load, which is then reported. The second ends
-	// the process, and the kernel the servers.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx := untilSignal()
 	raiseFileLimit()
 	err := command(ctx, os.Args[1:], os.Stdout)
 	var mistake usageError
@@ -55,6 +52,25 @@ func main() {
 		fmt.Fprintf(os.Stderr, "sheafperf: %v\n", err)
 		os.Exit(1)
 	}
+}
+
+// untilSignal returns a context that the first signal ends, and with it the
+// load, which is then reported. The second ends the process, and the kernel the
+// servers.
+func untilSignal() context.Context {
+	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	hangup := !signal.Ignored(syscall.SIGHUP) // as nohup has it
+	if hangup {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), signals...)
+	context.AfterFunc(ctx, func() {
+		if hangup { // A terminal that is closed may say so twice: the shell does, and the kernel.
+			signal.Ignore(syscall.SIGHUP)
+		}
+		stop()
+	})
+	return ctx
 }
 
 // helpOf names the help for a command line that has a mistake.
@@ -189,9 +205,11 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 			case v.Interrupted:
 				how = "ok until it was interrupted"
 			}
-			fmt.Fprintf(out, "%s on %s: %s: %s\n", v.Scenario, v.Server, how, v.Report)
 			if err != nil {
 				failed = append(failed, fmt.Errorf("%s on %s: %w", v.Scenario, v.Server, err))
+			}
+			if _, err := fmt.Fprintf(out, "%s on %s: %s: %s\n", v.Scenario, v.Server, how, v.Report); err != nil {
+				return errors.Join(append(failed, err)...) // nobody would learn what else there is
 			}
 		}
 	}

@@ -303,6 +303,27 @@ func TestCheck(t *testing.T) {
 		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "delayed on sheafd: ok: ", "no job was lost, damaged or mixed up, and none came again but after a release")
 }
 
+// A verdict that cannot be written is no good one.
+func TestVerdictThatIsLost(t *testing.T) {
+	t.Parallel()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	cmd := exec.Command(filepath.Join(binDir, "sheafperf"), "check", "handoff", sheafd(t, "sheafd"), "--duration=50ms", "--warm-up=0")
+	var stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = full, &stderr
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != 1 || !strings.Contains(stderr.String(), "no space left on device") {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
 // A server that runs: it is left as it was.
 func TestServerThatRuns(t *testing.T) {
 	t.Parallel()
@@ -353,6 +374,13 @@ func TestInterrupt(t *testing.T) {
 	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted: the figures are of the time until then")
 	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=1h").has(t, 130, "interrupted")
 	start("check", "handoff", sheafd(t, "sheafd"), "--duration=1h").has(t, 130, "ok until it was interrupted")
+	// A terminal that is closed: perform sees that no {dir} is left.
+	perform(t, func(p *os.Process) {
+		underLoad("tcp", "127.0.0.1:"+portOf(started(t)))
+		p.Signal(syscall.SIGHUP)
+		time.Sleep(20 * time.Millisecond)
+		p.Signal(syscall.SIGHUP)
+	}, "run", "cycle", sheafd(t, "sheafd")+" -b {dir}", "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted")
 	// Killed outright: the kernel ends the server.
 	perform(t, func(p *os.Process) {
 		started(t)
