@@ -4,6 +4,7 @@ package perf
 // right.
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,43 @@ func TestLoadOfAServerThatLosesJobs(t *testing.T) {
 				t.Errorf("what was measured is not told: %+v", res)
 			}
 		})
+	}
+}
+
+// Where only jobs are missing the tubes are emptied, as after any load.
+func TestNothingIsLeftOfSlowJobs(t *testing.T) {
+	t.Parallel()
+	sc, err := Find("handoff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sc.Config.with(func(c *Config) {
+		c.WarmUp, c.Duration, c.Grace, c.Rate = 0, 100*time.Millisecond, 100*time.Millisecond, Rate{jobs: 500}
+	})
+	f := newFake(t, flaws{keep: 10})
+	_, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: f.addr()}, nil, nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put ") {
+		t.Error(err)
+	}
+	if n := f.left(); n > 0 {
+		t.Errorf("%d jobs were left on the server", n)
+	}
+}
+
+// Memory per job is told with a warning on a server that has done other things.
+func TestMemoryOfAServerThatRan(t *testing.T) {
+	t.Parallel()
+	sc, err := Find("backlog")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sc.Config.with(func(c *Config) {
+		c.WarmUp, c.Duration, c.Rate, c.Jobs = 0, 50*time.Millisecond, Rate{}, 500
+	})
+	f := newFake(t, flaws{})
+	res, err := runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: f.addr(), Pid: os.Getpid()}, nil, nil)
+	if notes := strings.Join(res.Notes, "\n"); err != nil || !strings.Contains(notes, "is not in the memory per waiting job") {
+		t.Errorf("%v; notes: %s", err, notes)
 	}
 }
 

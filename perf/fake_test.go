@@ -28,6 +28,7 @@ type flaws struct {
 	hangup  int // closes the connection instead of an answer
 	nonsens int // answers what no server answers
 	mute    int // does not answer any more
+	keep    int // buries a job instead of having it ready
 	hasty   int // has no patience with a delay
 	strange int // gives a job of another tube to one who did not ask for it
 	peek    int // shows the body of another job
@@ -289,6 +290,10 @@ func (s *fake) put(f *fakeConn, words []string, body []byte) string {
 		j.body, other.body = other.body, j.body
 	}
 	s.jobs[j.id] = j
+	if every(s.keep, s.puts) {
+		j.state = "buried"
+		return fmt.Sprintf("INSERTED %d", j.id)
+	}
 	if delay, _ := strconv.Atoi(words[2]); delay > 0 && !every(s.hasty, s.puts) {
 		j.state = "delayed"
 		time.AfterFunc(time.Duration(delay)*time.Second, func() {

@@ -69,9 +69,10 @@ type measurement struct {
 	clientCPU time.Duration
 	threads   int           // of the client
 	busiest   time.Duration // CPU of its busiest thread
-	server    procUsage     // within what was measured
+	server    serverUsage
 	series    []Sample
-	silent    string // what was not answered at the end, or did not come, if something
+	silent    string // what was not answered at the end, if something
+	owed      string // which jobs did not come, if some
 	cut       bool   // the load was ended before its time
 }
 
@@ -266,21 +267,35 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	if o.end < to && !m.cut && m.rec.last > 0 {
 		// Not until it was noticed that the quotas are used up.
 		m.elapsed = time.Duration(m.rec.last - from)
+		m.server.span = m.elapsed
 	}
 	return m, nil
 }
 
-// broken says what the server has done wrong that the figures do not show. It is
-// empty if there is nothing.
-func (m *measurement) broken() string {
-	early := ""
+// A brokenError tells what a server has done wrong that figures do not show. The
+// load was carried out all the same.
+type brokenError struct {
+	what string
+	mute bool // it owes answers to commands
+}
+
+func (e *brokenError) Error() string { return e.what }
+
+// broken returns a brokenError, or nil.
+func (m *measurement) broken() error {
+	var what []string
 	if m.rec.early > 0 {
-		early = fmt.Sprintf("%s came before the delay was over, by up to %s", plural(m.rec.early, "job"), micros(float64(m.rec.soonest)/1e3))
+		what = append(what, fmt.Sprintf("%s came before the delay was over, by up to %s", plural(m.rec.early, "job"), micros(float64(m.rec.soonest)/1e3)))
 	}
-	if early != "" && m.silent != "" {
-		early += "; "
+	for _, s := range []string{m.silent, m.owed} {
+		if s != "" {
+			what = append(what, s)
+		}
 	}
-	return early + m.silent
+	if len(what) == 0 {
+		return nil
+	}
+	return &brokenError{strings.Join(what, "; "), m.silent != ""}
 }
 
 // missed records the arrivals of the timetable that were due before the end and
@@ -306,8 +321,7 @@ func (d *driver) missed(end int64) {
 	}
 }
 
-// silent describes what the server still owes when a load ends: answers, and
-// jobs that workers wait for.
+// silent describes the commands that have no answer yet.
 func (l *load) silent() string {
 	n, example := 0, ""
 	for _, c := range l.conns {
@@ -320,14 +334,19 @@ func (l *load) silent() string {
 			example = fmt.Sprintf("%s %d sent %q", c.group.name, c.number, first)
 		}
 	}
-	var parts []string
-	if n > 0 {
-		parts = append(parts, fmt.Sprintf("%s had no answer %v after the load; %s", plural(n, "command"), l.cfg.Grace, example))
+	if n == 0 {
+		return ""
 	}
-	if n := l.missing(); n > 0 {
-		parts = append(parts, fmt.Sprintf("of the jobs that were put %s did not come within %v after the load", count(float64(n)), l.cfg.Grace+l.longestDelay))
+	return fmt.Sprintf("%s had no answer %v after the load; %s", plural(n, "command"), l.cfg.Grace, example)
+}
+
+// owed says how many jobs were put and have not come to a worker.
+func (l *load) owed() string {
+	n := l.missing()
+	if n == 0 {
+		return ""
 	}
-	return strings.Join(parts, "; ")
+	return fmt.Sprintf("of the jobs that were put %s did not come within %v after the load", count(float64(n)), l.cfg.Grace+l.longestDelay)
 }
 
 // idle reports whether c is a worker's that waits for jobs of others.
@@ -335,9 +354,9 @@ func (c *conn) idle() bool {
 	return c.group.waits && (c.gearman != nil || c.head == c.tail || c.front().op == opReserve)
 }
 
-// missing is how many jobs were put and have not come to a worker. With a ledger
-// that is found out otherwise; and of Gearman's jobs, for which their clients
-// wait, it is answers that are missing.
+// missing is how many these are. With a ledger that is found out otherwise; and
+// of Gearman's jobs, for which their clients wait, it is answers that are
+// missing.
 func (l *load) missing() (n int64) {
 	if !l.waits || l.ledger != nil || l.gearman {
 		return 0
@@ -350,7 +369,7 @@ func (l *load) missing() (n int64) {
 			n-- // this one has come, and its delete has no answer
 		}
 	}
-	return n
+	return max(n, 0)
 }
 
 // unanswered is how much c waits for, and what it has waited for longest.

@@ -53,11 +53,48 @@ type observer struct {
 	from, to int64
 	end      int64 // of what was measured
 	m        measurement
-	before   procUsage
+	before   reading
 
 	sampled       int64
 	answers, jobs int64
 	every         time.Duration
+}
+
+// A reading is what the server had used when it was read, and what had been done
+// by then. Where the machine is busy the observer may be late to read, by much
+// of a short load: so it is these answers that the CPU was for, and not those of
+// the measured time.
+type reading struct {
+	procUsage
+	at            int64
+	answers, jobs int64
+}
+
+func (o *observer) read() reading {
+	r := reading{procUsage: o.target.usage(), at: clock()}
+	r.answers, r.jobs = o.load.told()
+	return r
+}
+
+// A serverUsage is what a server has used between two readings. The zero value
+// is that of one that is not known.
+type serverUsage struct {
+	procUsage
+	span          time.Duration
+	answers, jobs int64
+}
+
+func (r reading) since(before reading) serverUsage {
+	return serverUsage{r.procUsage.since(before.procUsage), time.Duration(r.at - before.at), r.answers - before.answers, r.jobs - before.jobs}
+}
+
+// told returns what the drivers have published.
+func (l *load) told() (answers, jobs int64) {
+	for _, d := range l.drivers {
+		answers += d.told.answers.Load()
+		jobs += d.told.jobs.Load()
+	}
+	return answers, jobs
 }
 
 // observe returns when the drivers have ended, or shall.
@@ -73,7 +110,7 @@ func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 	for {
 		now := clock()
 		if !measuring && now >= o.from {
-			measuring, o.before = true, o.target.usage()
+			measuring, o.before = true, o.read()
 		}
 		if now >= o.to {
 			break
@@ -100,7 +137,7 @@ func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 func (o *observer) finish(measuring bool) {
 	o.end = min(clock(), o.to)
 	if measuring {
-		o.m.server = o.target.usage().since(o.before)
+		o.m.server = o.read().since(o.before)
 	} else {
 		o.end = o.from
 	}
@@ -120,7 +157,7 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 		case <-give.C:
 			o.load.quit.Store(true)
 			<-ended
-			o.m.silent = o.load.silent()
+			o.m.silent, o.m.owed = o.load.silent(), o.load.owed()
 			return
 		case <-sleep.C:
 		}
@@ -146,11 +183,7 @@ func (o *observer) sample(now int64) {
 	if since < o.every {
 		return
 	}
-	var answers, jobs int64
-	for _, d := range o.load.drivers {
-		answers += d.told.answers.Load()
-		jobs += d.told.jobs.Load()
-	}
+	answers, jobs := o.load.told()
 	s := Sample{
 		At:      float64(now-o.from) / 1e9,
 		Answers: float64(answers-o.answers) / since.Seconds(),

@@ -106,6 +106,25 @@ func TestReportOfABusyClient(t *testing.T) {
 	}
 }
 
+// A server's CPU is that of what was answered between two readings, also if these
+// were taken late.
+func TestCPUThatWasReadLate(t *testing.T) {
+	before := reading{procUsage{known: true, cpu: time.Second}, 900, 90, 9}
+	after := reading{procUsage{known: true, cpu: time.Second + 25*time.Millisecond, rss: 5}, 900 + int64(100*time.Millisecond), 190, 19}
+	m := measurement{elapsed: time.Second, server: after.since(before)}
+	m.rec.answers, m.rec.jobs = 1000, 100
+	l := m.result(&plan{}, [2]string{})
+	if want := (Usage{CPU: 0.25, Cores: 0.25, CPUPerAnswer: 250, CPUPerJob: 2500, RSS: 5}); l.Server != want {
+		t.Errorf("got %+v, want %+v", l.Server, want)
+	}
+	var sum measurement
+	sum.add(&m, 0)
+	sum.add(&m, 0)
+	if l := sum.result(&plan{}, [2]string{}); l.Server.CPUPerAnswer != 250 || l.Server.Cores != 0.25 {
+		t.Errorf("in two rounds: %+v", l.Server)
+	}
+}
+
 func TestTextReport(t *testing.T) {
 	contains := func(r *Report, parts ...string) {
 		t.Helper()

@@ -97,13 +97,14 @@ func (m *measurement) result(p *plan, names [2]string) Load {
 	seconds := m.elapsed.Seconds()
 	l := Load{
 		Name: p.name, Seconds: seconds, Answers: m.rec.answers, Jobs: m.rec.jobs, Rate: p.rate, Late: m.rec.late,
-		Client: usage(m.clientCPU, m), Threads: m.threads, Series: m.series,
+		Client: usage(m.clientCPU, m.elapsed, m.rec.answers, m.rec.jobs), Threads: m.threads, Series: m.series,
 	}
 	if seconds > 0 {
 		l.AnswerRate, l.JobRate = float64(l.Answers)/seconds, float64(l.Jobs)/seconds
 	}
 	if m.server.known {
-		l.Server = usage(m.server.cpu, m)
+		l.Server = usage(m.server.cpu, m.server.span, m.server.answers, m.server.jobs)
+		l.Server.CPU = l.Server.Cores * seconds
 		l.Server.RSS, l.Server.Peak = m.server.rss, m.server.peak
 	}
 	for i, kind := range []int{handoff, wholeScript} {
@@ -119,16 +120,17 @@ func (m *measurement) result(p *plan, names [2]string) Load {
 	return l
 }
 
-func usage(cpu time.Duration, m *measurement) Usage {
+// usage is what so much CPU is, spent in that time for so many answers and jobs.
+func usage(cpu, span time.Duration, answers, jobs int64) Usage {
 	u := Usage{CPU: cpu.Seconds()}
-	if m.elapsed > 0 {
-		u.Cores = cpu.Seconds() / m.elapsed.Seconds()
+	if span > 0 {
+		u.Cores = cpu.Seconds() / span.Seconds()
 	}
-	if m.rec.answers > 0 {
-		u.CPUPerAnswer = cpu.Seconds() * 1e6 / float64(m.rec.answers)
+	if answers > 0 {
+		u.CPUPerAnswer = cpu.Seconds() * 1e6 / float64(answers)
 	}
-	if m.rec.jobs > 0 {
-		u.CPUPerJob = cpu.Seconds() * 1e6 / float64(m.rec.jobs)
+	if jobs > 0 {
+		u.CPUPerJob = cpu.Seconds() * 1e6 / float64(jobs)
 	}
 	return u
 }

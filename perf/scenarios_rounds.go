@@ -86,9 +86,12 @@ func (m *measurement) add(round *measurement, at time.Duration) {
 	m.clientCPU += round.clientCPU
 	m.busiest += round.busiest
 	m.threads = round.threads
-	cpu := m.server.cpu + round.server.cpu
-	m.server = round.server
-	m.server.cpu = cpu
+	before := m.server
+	m.server = round.server // with its memory
+	m.server.cpu += before.cpu
+	m.server.span += before.span
+	m.server.answers += before.answers
+	m.server.jobs += before.jobs
 	for _, s := range round.series {
 		s.At += at.Seconds()
 		m.series = append(m.series, s)

@@ -61,6 +61,9 @@ func (s *session) fresh() error {
 func (s *session) per(thing string, before, after int64, n int) {
 	if before > 0 && after > 0 && n > 0 {
 		s.figure("memory per "+thing, "B", float64(after-before)/float64(n), false)
+		if !s.target.local() {
+			s.note("memory that the server had taken for something else before, and uses again, is not in the memory per %s; only one that --server starts is sure to have none", thing)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		if e := s.settleLedger(); err == nil {
 			err = e
 		}
-	case !t.local() && (err == nil || errors.Is(err, errCut)):
+	case !t.local() && answers(err):
 		err = errors.Join(err, s.sweep())
 	}
 	if errors.Is(err, errCut) {
@@ -78,6 +78,13 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		err = nil
 	}
 	return s.result, err
+}
+
+// answers reports whether a server with which a scenario has ended like that can
+// be expected to answer.
+func answers(err error) bool {
+	var broken *brokenError
+	return err == nil || errors.Is(err, errCut) || errors.As(err, &broken) && !broken.mute
 }
 
 // binlogFlags are beanstalkd's, for a command that says nothing of a directory.
@@ -128,10 +135,8 @@ func (s *session) drive(p plan, doing string) (*measurement, error) {
 		return nil, err
 	case m.cut:
 		return m, errCut // what is still under way shows nothing
-	case m.broken() != "":
-		return m, errors.New(m.broken())
 	}
-	return m, nil
+	return m, m.broken()
 }
 
 // measure carries out a plan and reports it. A load that was cut short is
