@@ -11,7 +11,8 @@ import (
 )
 
 // runBroken runs a scenario against a fake for a moment, and for a longer one
-// where nothing came of that.
+// where nothing came of that: on a machine that is busy no job may be done in a
+// short one.
 func runBroken(t *testing.T, f flaws, scenario string, change func(*Config)) (res Result, err error) {
 	t.Helper()
 	sc, err := Find(scenario)
@@ -24,11 +25,12 @@ func runBroken(t *testing.T, f flaws, scenario string, change func(*Config)) (re
 			change(c)
 		})
 		fake := newFake(t, f)
-		if res, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: fake.addr()}, nil, nil); err != nil {
-			return res, err
+		res, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: fake.addr()}, nil, nil)
+		if err != nil && (f.lose == 1 || len(res.Loads) > 0 && res.Loads[0].Jobs > 0) {
+			break
 		}
 	}
-	return res, nil
+	return res, err
 }
 
 func TestLoadOfAServerThatLosesJobs(t *testing.T) {

@@ -97,7 +97,7 @@ func (c *Config) Loop() string {
 	loop := "closed loop"
 	switch {
 	case c.Rate.jobs > 0:
-		loop = fmt.Sprintf("open loop, %s jobs/s", count(c.Rate.jobs))
+		loop = fmt.Sprintf("open loop, %s jobs/s", perSecond(c.Rate.jobs))
 	case c.Rate.part > 0:
 		loop = fmt.Sprintf("closed loop, then an open one at %s of its rate", c.Rate)
 		if d := c.openDepth(); d > c.Depth {

@@ -42,6 +42,14 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
+// perSecond formats a rate: as a count, unless that would hide what there is.
+func perSecond(v float64) string {
+	if v < 9.995 && v != math.Trunc(v) {
+		return number(v)
+	}
+	return count(v)
+}
+
 // micros formats microseconds in the unit that suits them.
 func micros(us float64) string {
 	switch {

@@ -37,6 +37,7 @@ type ledger struct {
 	ids   map[uint64]*idPage
 
 	put, delivered, deleted int64
+	open                    int64 // of which it is not known whether they were deleted
 	closed                  bool
 	faults                  [numFaults]int64
 	examples                []string
@@ -319,6 +320,9 @@ func (l *ledger) close() {
 		}
 		for i, s := range p.state {
 			number := key*pageSize + uint64(i)
+			if p.told[i] && s == leftOpen {
+				l.open++
+			}
 			if p.told[i] && s == onItsWay {
 				l.fault(lostJob, "job %d, id %d, was put and did not come", number, p.id[i])
 			}
@@ -338,6 +342,9 @@ func (l *ledger) sum() (n int64) {
 func (l *ledger) report() string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s jobs put, %s deliveries, %s deleted", count(float64(l.put)), count(float64(l.delivered)), count(float64(l.deleted)))
+	if l.open > 0 {
+		fmt.Fprintf(&b, " and %s more whose end was not answered before the load's", count(float64(l.open)))
+	}
 	if l.sum() == 0 {
 		switch {
 		case l.put+l.delivered == 0:

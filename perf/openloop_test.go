@@ -178,11 +178,19 @@ func TestProgress(t *testing.T) {
 		p.Clear()
 		p.Clear()
 		const want = "\r\x1b[Kcycle on sheafd, round 2 of 5: measuring" +
-			"\r\x1b[Kcycle on sheafd, round 2 of 5: measuring, 123,456 ops/s, 3s" + // cut to the width
+			"\r\x1b[Kcycle on sheafd, round 2 of 5: mea…, 123,456 ops/s, 3s left" + // cut to the width
 			"\r\x1b[Kcycle on sheafd, round 2 of 5: filling, 50 ops/s, 10s left" +
 			"\r\x1b[K"
 		if got := screen.String(); got != want {
 			t.Errorf("got  %q\nwant %q", got, want)
+		}
+		for width, want := range map[int]string{40: "cycle on sheaf…, 123,456 ops/s, 3s left", 20: ", 123,456 ops/s, 3…", 1: "cycle on sheafd: measuring, 123,456 ops/s, 3s left"} {
+			screen.Reset()
+			p := NewProgress(&screen, func() int { return width })
+			p.showing("cycle", "sheafd", 1, 1)("measuring", stage{elapsed: 2 * time.Second, total: 5 * time.Second, answers: 123_456})
+			if got := screen.String(); got != "\r\x1b[K"+want {
+				t.Errorf("%d columns: %q, want %q", width, got, want)
+			}
 		}
 		var pipe *Progress
 		if pipe.showing("cycle", "sheafd", 1, 1) != nil {

@@ -47,21 +47,34 @@ func (p *Progress) show(what string, s stage) {
 		return
 	}
 	p.last = time.Now()
-	line := what
 	if s.warming {
-		line += " (warm-up)"
+		what += " (warm-up)"
 	}
+	news := ""
 	if s.answers > 0 {
-		line += fmt.Sprintf(", %s ops/s", count(s.answers))
+		news += fmt.Sprintf(", %s ops/s", count(s.answers))
 	}
 	if left, known := s.left(); known {
-		line += fmt.Sprintf(", %v left", left.Round(time.Second))
+		news += fmt.Sprintf(", %v left", left.Round(time.Second))
 	}
-	if most := p.width() - 1; most > 0 && utf8.RuneCountInString(line) > most {
-		line = string([]rune(line)[:most])
+	if most := p.width() - 1; most > 0 { // what changes is what the line is for
+		what = shorten(what, max(most-utf8.RuneCountInString(news), 0))
+		news = shorten(news, most-utf8.RuneCountInString(what))
 	}
 	p.shown = true
-	io.WriteString(p.w, "\r\x1b[K"+line)
+	io.WriteString(p.w, "\r\x1b[K"+what+news)
+}
+
+// shorten cuts a text that has more than that many characters.
+func shorten(text string, most int) string {
+	switch runes := []rune(text); {
+	case len(runes) <= most:
+		return text
+	case most == 0:
+		return ""
+	default:
+		return string(runes[:most-1]) + "…"
+	}
 }
 
 // Clear removes the line, so that something else can be printed.

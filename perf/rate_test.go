@@ -58,6 +58,8 @@ func TestDepthOfAnOpenLoop(t *testing.T) {
 	}{
 		{Rate{}, 16, 16, "; closed loop"},
 		{Rate{jobs: 5000}, 16, 16, "; open loop, 5,000 jobs/s"},
+		{Rate{jobs: 3}, 16, 16, "; open loop, 3 jobs/s"},
+		{Rate{jobs: 0.001}, 16, 16, "; open loop, 0.001 jobs/s"},
 		{Rate{part: 0.7}, 1, 1, "; closed loop, then an open one at 70% of its rate"},
 		{Rate{part: 0.7}, 2, 16, "; closed loop, then an open one at 70% of its rate with up to 16 in flight"},
 	} {

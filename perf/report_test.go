@@ -155,12 +155,12 @@ func TestTextReport(t *testing.T) {
 
 func TestMarkdownReport(t *testing.T) {
 	var b strings.Builder
-	if err := testReport(2, "new", "old").WriteMarkdown(&b); err != nil {
+	if err := testReport(2, "new", "o|d").WriteMarkdown(&b); err != nil {
 		t.Fatal(err)
 	}
 	columns := 0
 	for line := range strings.Lines(b.String()) {
-		switch n := strings.Count(line, "|"); {
+		switch n := strings.Count(line, "|") - strings.Count(line, `\|`); {
 		case !strings.HasPrefix(line, "|"):
 			columns = 0
 		case columns == 0:
@@ -169,7 +169,8 @@ func TestMarkdownReport(t *testing.T) {
 			t.Errorf("%d cells, the table has %d: %s", n-1, columns-1, line)
 		}
 	}
-	for _, part := range []string{"### cycle", "| throughput (ops/s) | 101,500 (101,000 – 102,000) | 201,500", "| **full** |", "| **in all** |", "- new: `new -p {port}`"} {
+	for _, part := range []string{"### cycle", "| throughput (ops/s) | 101,500 (101,000 – 102,000) | 201,500", "| **full** |", "| **in all** |", "- new: `new -p {port}`",
+		"|  | new | o\\|d | new / o\\|d |\n"} {
 		if !strings.Contains(b.String(), part) {
 			t.Errorf("there is no %q in\n%s", part, b.String())
 		}
@@ -187,6 +188,9 @@ func TestJSONReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := got.Entries[1].Results[3].Loads[1]
+	if b, err := json.Marshal((&measurement{}).result(&plan{}, [2]string{})); err != nil || !bytes.Contains(b, []byte(`"latency":[]`)) {
+		t.Errorf("a load without a latency: %s, %v", b, err)
+	}
 	if got.Entries[1].Config.Body.String() != "128" || l.Name != "full" || l.AnswerRate != 404_000 || len(l.Latency[0].Values) != len(Quantiles) {
 		t.Errorf("read back: %+v", l)
 	}

@@ -98,6 +98,7 @@ func (m *measurement) result(p *plan, names [2]string) Load {
 	l := Load{
 		Name: p.name, Seconds: seconds, Answers: m.rec.answers, Jobs: m.rec.jobs, Rate: p.rate, Late: m.rec.late,
 		Client: usage(m.clientCPU, m.elapsed, m.rec.answers, m.rec.jobs), Threads: m.threads, Series: m.series,
+		Latency: []Latency{},
 	}
 	if seconds > 0 {
 		l.AnswerRate, l.JobRate = float64(l.Answers)/seconds, float64(l.Jobs)/seconds

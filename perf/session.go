@@ -32,10 +32,10 @@ type session struct {
 // result is worth showing also where there is an error, if it has loads.
 func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *ledger, show func(string, stage)) (res Result, err error) {
 	if err := sc.fits(&cfg, t); err != nil {
-		return Result{Server: t.Name}, err
+		return Result{Server: t.Name, Loads: []Load{}}, err
 	}
 	s := &session{ctx: ctx, scenario: sc, cfg: cfg, target: t, ledger: l, show: show, prefix: "sheafperf-"}
-	s.result.Server, t.gearman = t.Name, sc.Gearman
+	s.result.Server, s.result.Loads, t.gearman = t.Name, []Load{}, sc.Gearman
 	least := sc.least
 	if l != nil {
 		least = headerCheck

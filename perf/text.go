@@ -61,7 +61,7 @@ func (r *Result) text(b *strings.Builder) {
 		if l.Name != "" {
 			fmt.Fprintf(b, "  %s\n", l.Name)
 		}
-		fmt.Fprintf(b, "  %-12s %s ops/s, %s jobs/s, over %s s\n", "throughput", count(l.AnswerRate), count(l.JobRate), number(l.Seconds))
+		fmt.Fprintf(b, "  %-12s %s ops/s, %s jobs/s, over %s s\n", "throughput", perSecond(l.AnswerRate), perSecond(l.JobRate), number(l.Seconds))
 		if l.Server.RSS > 0 {
 			fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %s µs a job, %.0f %% of a core; %s, at most %s\n", r.Server,
 				number(l.Server.CPUPerAnswer), number(l.Server.CPUPerJob), 100*l.Server.Cores, mebibytes(l.Server.RSS), mebibytes(l.Server.Peak))
@@ -206,13 +206,24 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 
 func (r *Report) markdownTable(b *strings.Builder, e *Entry) {
 	head := r.header()
-	fmt.Fprintf(b, "| %s |\n|%s%s\n", strings.Join(head, " | "), " --- |", strings.Repeat(" ---: |", len(head)-1))
+	fmt.Fprintf(b, "%s|%s%s\n", markdownRow(head), " --- |", strings.Repeat(" ---: |", len(head)-1))
 	load := ""
 	for _, row := range r.Rows(e) {
 		if row.Load != load {
 			load = row.Load
 			fmt.Fprintf(b, "| **%s** |%s\n", loadName(load), strings.Repeat(" |", len(head)-1))
 		}
-		fmt.Fprintf(b, "| %s |\n", strings.Join(r.cells(&row), " | "))
+		b.WriteString(markdownRow(r.cells(&row)))
 	}
+}
+
+// markdownRow is a line of a table. A server may be called what it wants.
+func markdownRow(cells []string) string {
+	var b strings.Builder
+	b.WriteByte('|')
+	for _, cell := range cells {
+		b.WriteString(" " + strings.ReplaceAll(cell, "|", `\|`) + " |")
+	}
+	b.WriteByte('\n')
+	return b.String()
 }

@@ -245,6 +245,9 @@ func problemsOf(t *testing.T, r run, scenarios int) (all []string) {
 		problem("exit status %d: %s", r.code, r.stderr)
 		return all
 	}
+	if strings.Contains(r.stdout, "null") {
+		problem("there is a null in %s", r.stdout)
+	}
 	var report perf.Report
 	if err := json.Unmarshal([]byte(r.stdout), &report); err != nil {
 		t.Fatalf("%v\n%s", err, r.stdout)
@@ -433,6 +436,7 @@ func TestUsage(t *testing.T) {
 		{[]string{"compare", "--server=y {port}", "--server=y {port}"}, 2, []string{"two servers are called y"}},
 		{[]string{"run", "cycle", "--addr=x", "--body=foo:1"}, 2, []string{"--body", `unknown distribution "foo"`}},
 		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: must be at most --tubes, which is 8"}},
+		{[]string{"run", "cycle", "--addr=x", "--tubes=0"}, 2, []string{"sheafperf: cycle: --tubes 0: must be at least 1; see"}},
 		{[]string{"run", "handoff", "--addr=x", "-c", "3"}, 2, []string{"--connections: there is no use for it in handoff"}},
 		{[]string{"run", "cycle", "--addr=x", "-c", "0"}, 2, []string{"--connections 0: must be at least 1"}},
 		{[]string{"run", "handoff", "--addr=x", "--workers=0"}, 2, []string{"--workers 0: must be at least 1"}},
