@@ -53,7 +53,8 @@
 // with threads that have ended; memory is VmRSS and VmHWM of /proc/PID/status.
 // Of a command with a shell in front, that is the shell's, so let it exec. On a
 // machine that is small or shared, CPU per operation is the figure that holds:
-// time that others take does not count.
+// time that others take does not count. Each reading stands beside what had been
+// answered by then, as the one who reads may find no core to do it in time.
 //
 // Compared servers take turns, A B A B, and ratios are those of runs next to
 // each other, with their median and extremes.
