@@ -26,9 +26,9 @@ var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 // under its id, with the body that was put, to a client that watches its tube,
 // not before its delay is over, and none is lost. A released job, and one that
 // was buried and kicked, has to come once more. Peek shows the job that was
-// asked for. Whether jobs come in the order of their priorities is not checked.
-// The error is of a load that could not be carried out; the verdict stands
-// beside it.
+// asked for. A job that had to be ready is not passed over for one of its tube
+// that is less urgent; that is all of their order that is checked. The error is
+// of a load that could not be carried out; the verdict stands beside it.
 func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
 	v := Verdict{Scenario: sc.Name, Server: t.Name}
 	if sc.Restarts {

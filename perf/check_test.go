@@ -37,7 +37,7 @@ func checkFake(t *testing.T, f *fake, scenario string, moment time.Duration) (Ve
 		if f.flaws != (flaws{}) && f.hangup == 0 && f.nonsens == 0 {
 			c.Grace = 200 * time.Millisecond // there is something that will not come
 		}
-		c.Body = Dist{shape: uniform, lo: 20, hi: 2000}
+		c.Body, c.Priority = Dist{shape: uniform, lo: 20, hi: 2000}, Dist{shape: uniform, lo: 0, hi: 2000}
 		c.Threads = 2
 		if c.Connections > 0 {
 			c.Connections, c.Jobs = 6, min(c.Jobs, 2000)
@@ -108,6 +108,8 @@ func TestCheckOfABrokenServer(t *testing.T) {
 		{"shows another job", flaws{peek: 2}, "mixed", "; under the id of another: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "mixed", "; from tubes not watched: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "consume", "; from tubes not watched: "},
+		{"ignores priorities", flaws{queue: 2}, "mixed", "; before one that was more urgent: "},
+		{"ignores priorities", flaws{queue: 2}, "consume", "; before one that was more urgent: "},
 		{"ignores delays", flaws{hasty: 20}, "delayed", "; before their delay was over: "},
 	} {
 		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
@@ -128,7 +130,7 @@ func TestCheckOfAServerThatFails(t *testing.T) {
 		want  []string
 	}{
 		{"hangs up", flaws{hangup: 20}, []string{"the server closed the connection", "waiting for the answer to"}},
-		{"talks nonsense", flaws{nonsens: 20}, []string{`sent "put 1024 0 600 `, `got "PARDON"`}},
+		{"talks nonsense", flaws{nonsens: 20}, []string{`sent "put `, ` 0 600 `, `got "PARDON"`}},
 		{"says nothing", flaws{mute: 20}, []string{"answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,7 +151,7 @@ func TestCheckOfNothing(t *testing.T) {
 	if got := l.report(); !strings.HasSuffix(got, "; nothing was checked") {
 		t.Error(got)
 	}
-	p := pending{op: opPut, number: l.next("t", 0)}
+	p := pending{op: opPut, number: l.next("t", 0, 0)}
 	l.answered(nil, &p, &reply{kind: inserted, id: []byte("1")}, 0)
 	if got := l.report(); !strings.HasSuffix(got, "; whether jobs were lost is not known") {
 		t.Error(got)
@@ -164,7 +166,7 @@ func TestLedgerForgets(t *testing.T) {
 	l, c := newLedger(0), &conn{watched: map[string]bool{"t": true}}
 	for range 3 * pageSize {
 		body := make([]byte, headerCheck)
-		p := pending{op: opPut, number: l.next("t", 0)}
+		p := pending{op: opPut, number: l.next("t", 0, 0)}
 		stampCheck(body, p.number)
 		id := strconv.AppendUint(nil, p.number, 10)
 		l.answered(c, &p, &reply{kind: inserted, id: id}, 0)

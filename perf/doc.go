@@ -113,8 +113,12 @@
 // (header.go), and every answer is compared with what can be true (ledger.go,
 // gearman_ledger.go): that a job comes once, as it was put, to a client that
 // watches its tube, and not before its delay is over, and that peek shows the
-// job that was asked for. In which order jobs come, and so priorities, is not
-// checked; nor is what stats say.
+// job that was asked for. Of the order of jobs it is checked what can be told
+// from outside: one that was put before a reserve was sent is not passed over
+// for one of its tube that is less urgent, if it has had no delay and was never
+// released or kicked. Where workers wait no job waits, so that is for mixed,
+// cycle and consume, with priorities that differ. The order of jobs that are as
+// urgent, or of different tubes, is not checked; nor is what stats say.
 //
 // A job may come sooner than its delay says by 10 ms and a thousandth of the
 // longest delay: clocks differ. A plain load looks at delays as well where it

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ type flaws struct {
 	keep    int // buries a job instead of having it ready
 	hasty   int // has no patience with a delay
 	strange int // gives a job of another tube to one who did not ask for it
+	queue   int // has a job wait behind all others, however urgent it is
 	peek    int // shows the body of another job
 
 	stall   time.Duration // everything stands still that long, once
@@ -39,6 +41,7 @@ type flaws struct {
 
 type fakeJob struct {
 	id    int
+	pri   int
 	tube  string
 	body  []byte
 	state string // ready, reserved, buried, delayed
@@ -171,7 +174,14 @@ func (s *fake) serve(c net.Conn) {
 func (s *fake) makeReady(j *fakeJob) {
 	if s.jobs[j.id] == j {
 		j.state = "ready"
-		s.ready[j.tube] = append(s.ready[j.tube], j)
+		ready := s.ready[j.tube]
+		at := len(ready)
+		if !every(s.queue, s.puts) {
+			for at > 0 && ready[at-1].pri > j.pri {
+				at--
+			}
+		}
+		s.ready[j.tube] = slices.Insert(ready, at, j)
 		s.change.Broadcast()
 	}
 }
@@ -276,6 +286,7 @@ func (s *fake) put(f *fakeConn, words []string, body []byte) string {
 		s.last++
 	}
 	j := &fakeJob{id: s.last, tube: f.use, body: body}
+	j.pri, _ = strconv.Atoi(words[1])
 	if every(s.lose, s.puts) {
 		return fmt.Sprintf("INSERTED %d", j.id)
 	}

@@ -13,7 +13,7 @@ func (l *ledger) created(number uint64, handle []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inserted(number, id)
+	l.inserted(number, id, 0)
 	return nil
 }
 
@@ -26,7 +26,7 @@ func (l *ledger) assigned(c *conn, handle, workload []byte) (number uint64, err 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reserved(c, &reply{kind: reserved, id: id, body: workload}, 0), nil
+	return l.reserved(c, &reply{kind: reserved, id: id, body: workload}, 0, 0), nil
 }
 
 // completed is told of background jobs whose WORK_COMPLETE the server has read.

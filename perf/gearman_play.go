@@ -106,7 +106,7 @@ func (d *driver) submit(c *conn, p *pending) {
 		stampWorkload(body, c.number, p.line)
 	}
 	if d.load.ledger != nil {
-		p.number = d.load.ledger.next(c.tube, 0)
+		p.number = d.load.ledger.next(c.tube, 0, 0)
 		stampCheck(body, p.number)
 	}
 	if p.op == opSubmit {

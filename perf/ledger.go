@@ -25,13 +25,14 @@ import (
 // that tells. So a job is found with two clients only if the server gave it
 // twice.
 //
-// The order in which jobs come is not looked at: what was ready when a server
-// made its choice can seldom be told from outside.
+// What was ready when a server chose a job can be told from outside for some
+// jobs only: see passed.
 type ledger struct {
 	mu    sync.Mutex
 	last  uint64 // number given out
 	early int64  // how much sooner than after its delay a job may come, in nanoseconds
-	moved uint64 // jobs up to this one may have been made ready before their delay was over
+	moved uint64 // of jobs up to this one it is not known when they are ready
+	given map[string]*recent
 	pages map[uint64]*page
 	gone  map[uint64]bool // pages whose jobs have all gone
 	ids   map[uint64]*idPage
@@ -60,10 +61,12 @@ const pageSize = 1 << 14
 // gone, so that a check may go on for days.
 type page struct {
 	state [pageSize]jobState
-	told  [pageSize]bool   // INSERTED was read
+	told  [pageSize]int64  // when INSERTED was read; 0 if it was not
 	id    [pageSize]uint64 // 0 is not known yet
 	tube  [pageSize]string // that it was put into
-	ready [pageSize]int64  // when its delay is over; 0 if it had none, or has come
+	pri   [pageSize]uint32
+	again [pageSize]bool  // it has come before
+	ready [pageSize]int64 // when its delay is over; 0 if it had none, or has come
 	gone  int
 }
 
@@ -81,6 +84,7 @@ const (
 	idTwice
 	strangeTube
 	tooEarly
+	wrongOrder
 	wrongResult
 	completedTwice
 	numFaults
@@ -94,6 +98,7 @@ var faultNames = [numFaults]string{
 	idTwice:        "ids given twice",
 	strangeTube:    "from tubes not watched",
 	tooEarly:       "before their delay was over",
+	wrongOrder:     "before one that was more urgent",
 	wrongResult:    "results wrong",
 	completedTwice: "completed twice",
 }
@@ -104,12 +109,12 @@ const mostExamples = 20
 
 // newLedger is one of jobs with delays up to that many nanoseconds.
 func newLedger(longestDelay int64) *ledger {
-	return &ledger{early: leeway(longestDelay), pages: make(map[uint64]*page), gone: make(map[uint64]bool), ids: make(map[uint64]*idPage)}
+	return &ledger{early: leeway(longestDelay), pages: make(map[uint64]*page), gone: make(map[uint64]bool), ids: make(map[uint64]*idPage), given: make(map[string]*recent)}
 }
 
 // next gives out the number of a job that is about to be put into a tube with a
-// delay.
-func (l *ledger) next(tube string, delay int64) uint64 {
+// delay and a priority.
+func (l *ledger) next(tube string, delay int64, pri uint32) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.last++
@@ -118,15 +123,16 @@ func (l *ledger) next(tube string, delay int64) uint64 {
 		l.pages[key] = new(page)
 	}
 	p := l.pages[key]
-	p.state[i], p.tube[i] = onItsWay, tube
+	p.state[i], p.tube[i], p.pri[i] = onItsWay, tube, pri
 	if delay > 0 {
 		p.ready[i] = clock() + delay
 	}
 	return l.last
 }
 
-// kicking is told before delayed jobs are kicked.
-func (l *ledger) kicking() {
+// moving is told before delayed jobs are kicked, or connections closed that may
+// have jobs: of those put so far it is not known any more when they are ready.
+func (l *ledger) moving() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.moved = l.last
@@ -159,9 +165,9 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 	defer l.mu.Unlock()
 	switch {
 	case r.kind == inserted:
-		l.inserted(p.number, r.id)
+		l.inserted(p.number, r.id, now)
 	case r.kind == reserved:
-		p.number = l.reserved(c, r, now)
+		p.number = l.reserved(c, r, p.due, now)
 	case r.kind == found:
 		if len(r.body) < headerCheck || !intactBody(r.body) {
 			l.fault(damagedBody, "job %s in the answer to peek: %s", r.id, quote(r.body))
@@ -181,7 +187,7 @@ func (l *ledger) find(number uint64) (*page, int) {
 	return l.pages[number/pageSize], int(number % pageSize)
 }
 
-func (l *ledger) inserted(number uint64, text []byte) {
+func (l *ledger) inserted(number uint64, text []byte, now int64) {
 	l.put++
 	id, _ := strconv.ParseUint(string(text), 10, 64)
 	ids := l.ids[id>>16]
@@ -198,7 +204,7 @@ func (l *ledger) inserted(number uint64, text []byte) {
 	if p == nil {
 		return // gone already: it was delivered and deleted before this answer was read
 	}
-	p.told[i] = true
+	p.told[i] = max(now, 1)
 	if p.id[i] != 0 && p.id[i] != id {
 		l.fault(wrongJob, "job %d was inserted as %s and reserved as %d", number, text, p.id[i])
 	}
@@ -206,7 +212,7 @@ func (l *ledger) inserted(number uint64, text []byte) {
 	l.drop(number, p)
 }
 
-func (l *ledger) reserved(c *conn, r *reply, now int64) (number uint64) {
+func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 	l.delivered++
 	if len(r.body) < headerCheck || !intactBody(r.body) {
 		l.fault(damagedBody, "job %s, %d bytes: %s", r.id, len(r.body), quote(r.body))
@@ -233,7 +239,10 @@ func (l *ledger) reserved(c *conn, r *reply, now int64) (number uint64) {
 	if by := p.ready[i] - now; p.ready[i] > 0 && by > l.early && number > l.moved {
 		l.fault(tooEarly, "job %d, id %s, by %v", number, r.id, time.Duration(by).Round(time.Millisecond))
 	}
-	p.ready[i] = 0 // it may be released, and come at once
+	if p.ready[i] == 0 && !p.again[i] && number > l.moved {
+		l.passed(p, int(i), r.id, asked, now)
+	}
+	p.ready[i], p.again[i] = 0, true // it may be released, and come at once
 	switch p.state[i] {
 	case withClient, leaving:
 		l.fault(deliveredTwice, "job %d, id %s, while a client had it", number, r.id)
@@ -244,6 +253,37 @@ func (l *ledger) reserved(c *conn, r *reply, now int64) (number uint64) {
 		p.state[i] = withClient
 	}
 	return number
+}
+
+// A recent is the last jobs of a tube that have come.
+type recent struct {
+	jobs [64]struct {
+		asked, came int64 // when the reserve was sent, and the answer read
+		pri         uint32
+		id          string
+	}
+	next int
+}
+
+// passed looks whether a job, which had no delay and comes for the first time,
+// should have come before others. It was passed over for one that is less urgent
+// if it had been INSERTED before that was asked for, and was asked for after that
+// had come: so it was ready all the time in which the server made its choice.
+func (l *ledger) passed(p *page, i int, id []byte, asked, now int64) {
+	g := l.given[p.tube[i]]
+	if g == nil {
+		g = new(recent)
+		l.given[p.tube[i]] = g
+	}
+	for k := range g.jobs {
+		if other := &g.jobs[k]; other.pri > p.pri[i] && p.told[i] != 0 && p.told[i] < other.asked && other.came < asked {
+			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, p.pri[i])
+			break
+		}
+	}
+	at := &g.jobs[g.next%len(g.jobs)]
+	g.next++
+	at.asked, at.came, at.pri, at.id = asked, now, p.pri[i], string(id)
 }
 
 // leave notes that a job has gone.
@@ -260,7 +300,7 @@ func (l *ledger) drop(number uint64, p *page) {
 		return
 	}
 	for _, told := range p.told {
-		if !told {
+		if told == 0 {
 			return
 		}
 	}
@@ -280,6 +320,7 @@ func (l *ledger) fault(f fault, format string, args ...any) {
 func (l *ledger) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.moved = l.last
 	for _, p := range l.pages {
 		for i, s := range p.state {
 			switch s {
@@ -299,7 +340,7 @@ func (l *ledger) missing() (n int64) {
 	defer l.mu.Unlock()
 	for _, p := range l.pages {
 		for i, s := range p.state {
-			if p.told[i] && s == onItsWay {
+			if p.told[i] != 0 && s == onItsWay {
 				n++
 			}
 		}
@@ -320,10 +361,10 @@ func (l *ledger) close() {
 		}
 		for i, s := range p.state {
 			number := key*pageSize + uint64(i)
-			if p.told[i] && s == leftOpen {
+			if p.told[i] != 0 && s == leftOpen {
 				l.open++
 			}
-			if p.told[i] && s == onItsWay {
+			if p.told[i] != 0 && s == onItsWay {
 				l.fault(lostJob, "job %d, id %d, was put and did not come", number, p.id[i])
 			}
 		}

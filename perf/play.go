@@ -69,7 +69,7 @@ func (d *driver) putJob(c *conn, p *pending) {
 		stampFrom(body, c.number)
 	}
 	if d.load.ledger != nil {
-		p.number = d.load.ledger.next(c.tube, w.puts[p.line].delay)
+		p.number = d.load.ledger.next(c.tube, w.puts[p.line].delay, w.puts[p.line].pri)
 		stampCheck(body, p.number)
 	}
 }

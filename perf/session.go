@@ -285,7 +285,7 @@ func (s *session) sweep() error {
 // kickAll makes all jobs of the tubes ready.
 func (s *session) kickAll(t *text) error {
 	if s.ledger != nil {
-		s.ledger.kicking()
+		s.ledger.moving()
 	}
 	for i := range s.cfg.Tubes {
 		if err := t.subscribe(s.tube(i), nil); err != nil {

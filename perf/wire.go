@@ -36,6 +36,7 @@ type putLine struct {
 	line  []byte
 	size  int
 	delay int64 // nanoseconds
+	pri   uint32
 }
 
 // newWire prepares for c. Bodies have at least that many bytes, whatever c
@@ -50,11 +51,12 @@ func newWire(c *Config, least int) *wire {
 	longest := 0
 	for i := range w.puts {
 		size := max(int(c.Body.Sample(random)), least)
-		delay := c.Delay.Sample(random)
+		delay, pri := c.Delay.Sample(random), c.Priority.Sample(random)
 		w.puts[i] = putLine{
-			line:  fmt.Appendf(nil, "put %d %d %d %d\r\n", c.Priority.Sample(random), delay, c.TTR, size),
+			line:  fmt.Appendf(nil, "put %d %d %d %d\r\n", pri, delay, c.TTR, size),
 			size:  size,
 			delay: delay * 1e9,
+			pri:   uint32(pri),
 		}
 		longest = max(longest, size)
 	}

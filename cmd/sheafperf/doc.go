@@ -11,9 +11,10 @@
 // run measures throughput, latency, and of a server that it starts or whose
 // --pid it is given, CPU and memory. compare does so with several servers in
 // turn, A B A B, and prints medians, and medians of the ratios of neighbouring
-// runs. check accounts for every job, but not for the order in which they come.
-// list shows the scenarios and their numbers, which flags change; "sheafperf run
-// cycle --help" shows the flags that a scenario takes, with its numbers.
+// runs. check accounts for every job; package perf's documentation says what of
+// their order it looks at. list shows the scenarios and their numbers, which
+// flags change; "sheafperf run cycle --help" shows the flags that a scenario
+// takes, with its numbers.
 //
 // # Servers
 //

@@ -85,8 +85,8 @@ Loads servers that speak beanstalkd's protocol or Gearman's, and says what it ta
   run       throughput, latency, CPU and memory of a server
   compare   the same of several, in turn A B A B, with ratios of neighbouring runs
   check     whether no job is lost, damaged, mixed up with another or before its delay is over,
-            and none comes again but after a release or a kick; exit status 1 if not. The order
-            of jobs, and so priorities, is not checked
+            and none comes again but after a release or a kick; exit status 1 if not. Of the
+            order of jobs, only that none waits for one of its tube that is less urgent
   list      the scenarios, their presets and their numbers
 
 sheafperf COMMAND --help shows the flags, sheafperf COMMAND SCENARIO --help also a scenario's numbers.
