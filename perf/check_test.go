@@ -108,7 +108,6 @@ func TestCheckOfABrokenServer(t *testing.T) {
 		{"shows another job", flaws{peek: 2}, "mixed", "; under the id of another: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "mixed", "; from tubes not watched: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "consume", "; from tubes not watched: "},
-		{"ignores priorities", flaws{queue: 2}, "mixed", "; before one that was more urgent: "},
 		{"ignores priorities", flaws{queue: 2}, "consume", "; before one that was more urgent: "},
 		{"ignores delays", flaws{hasty: 20}, "delayed", "; before their delay was over: "},
 	} {
@@ -185,5 +184,33 @@ func TestLedgerForgets(t *testing.T) {
 	l.answered(c, &pending{op: opReserve}, &reply{kind: reserved, id: []byte("9"), body: body}, 0)
 	if l.faults[deliveredTwice] != 1 {
 		t.Errorf("a job of a page that was dropped: %s", l.report())
+	}
+}
+
+// Only what is beyond doubt is said of the order of jobs.
+func TestJobsThatArePassedOver(t *testing.T) {
+	for _, tt := range []struct {
+		name               string
+		told, asked, again int64 // of the urgent job: when it was INSERTED, its reserve sent, and another job's
+		fault              int64
+	}{
+		{"was there, and had to wait", 10, 31, 20, 1},
+		{"may have been given first", 10, 29, 20, 0},
+		{"may have come too late", 21, 31, 20, 0},
+	} {
+		l, c := newLedger(0), &conn{watched: map[string]bool{"t": true}}
+		reserve := func(p *pending, asked, now int64) {
+			body := make([]byte, headerCheck)
+			stampCheck(body, p.number)
+			l.answered(c, &pending{op: opReserve, due: asked}, &reply{kind: reserved, id: strconv.AppendUint(nil, p.number, 10), body: body}, now)
+		}
+		urgent, other := &pending{op: opPut, number: l.next("t", 0, 5)}, &pending{op: opPut, number: l.next("t", 0, 9)}
+		l.answered(c, urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
+		l.answered(c, other, &reply{kind: inserted, id: []byte("2")}, 5)
+		reserve(other, tt.again, 30)
+		reserve(urgent, tt.asked, 40)
+		if l.faults[wrongOrder] != tt.fault || l.sum() != tt.fault {
+			t.Errorf("one that %s: %s", tt.name, l.report())
+		}
 	}
 }
