@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -54,6 +55,10 @@ func main() {
 	}
 }
 
+// sameSignal is how long a signal that comes again is the same: timeout(1) sends
+// each to the process and then to its group.
+const sameSignal = time.Second
+
 // untilSignal returns a context that the first signal ends, and with it the
 // load, which is then reported. The second ends the process, and the kernel the
 // servers.
@@ -68,6 +73,7 @@ func untilSignal() context.Context {
 		if hangup { // A terminal that is closed may say so twice: the shell does, and the kernel.
 			signal.Ignore(syscall.SIGHUP)
 		}
+		time.Sleep(sameSignal)
 		stop()
 	})
 	return ctx

@@ -377,13 +377,16 @@ func TestInterrupt(t *testing.T) {
 	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted: the figures are of the time until then")
 	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=1h").has(t, 130, "interrupted")
 	start("check", "handoff", sheafd(t, "sheafd"), "--duration=1h").has(t, 130, "ok until it was interrupted")
-	// A terminal that is closed: perform sees that no {dir} is left.
-	perform(t, func(p *os.Process) {
-		underLoad("tcp", "127.0.0.1:"+portOf(started(t)))
-		p.Signal(syscall.SIGHUP)
-		time.Sleep(20 * time.Millisecond)
-		p.Signal(syscall.SIGHUP)
-	}, "run", "cycle", sheafd(t, "sheafd")+" -b {dir}", "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted")
+	// A terminal that is closed, and timeout(1), send theirs twice: perform sees
+	// that no {dir} is left.
+	for _, twice := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		perform(t, func(p *os.Process) {
+			underLoad("tcp", "127.0.0.1:"+portOf(started(t)))
+			p.Signal(twice)
+			time.Sleep(5 * time.Millisecond)
+			p.Signal(twice)
+		}, "run", "cycle", sheafd(t, "sheafd")+" -b {dir}", "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted")
+	}
 	// Killed outright: the kernel ends the server.
 	perform(t, func(p *os.Process) {
 		started(t)
