@@ -47,19 +47,20 @@ func (a *arena) next() *shard.Request {
 	return &a.deep.requests[i-len(a.own)]
 }
 
-// undo gives back the request that was taken last.
+// undo gives back the request that was taken last. What it holds stays until the
+// next reset: its caller may want it still.
 func (a *arena) undo() { a.taken-- }
 
 // reset empties the queue and makes all requests free.
 func (a *arena) reset() {
+	clear(a.chain[:len(a.queue)]) // what is posted after a wait is shorter than what was before
 	clear(a.queue)
-	clear(a.chain)
 	a.queue, a.chain = a.queue[:0], a.chain[:0]
 	for i := range a.own {
 		a.own[i].Body, a.own[i].Task = nil, nil // an idle client must not keep jobs alive
 	}
 	if a.deep != nil {
-		clear(a.deep.requests[:max(0, a.taken-len(a.own))])
+		clear(a.deep.requests[:max(0, a.taken+1-len(a.own))]) // with one that was undone
 	}
 	a.taken = 0
 }
