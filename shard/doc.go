@@ -73,8 +73,10 @@
 //     directory has a page more, of 256 bytes.
 //   - No command, and nothing that comes due, keeps a shard from others for more than
 //     about a thousand jobs at a time, nor fills a batch of the log with more than
-//     belongs in one: see steps.go. But a client that goes leaves at once all that it
-//     has.
+//     belongs in one, nor do the reserves of a pipeline look through more than some
+//     hundred thousand tubes at a time: see steps.go. But a single reserve looks
+//     through all that its client watches here, and a client that goes leaves at once
+//     all that it has.
 //   - Large bodies are never copied; an answer refers to the job's body even when
 //     the job is deleted before the answer has been written.
 //   - The garbage collector does nothing for each job.

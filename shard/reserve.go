@@ -15,6 +15,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	if c.dozing {
 		s.rouse(c)
 	}
+	s.looked += len(c.watches)
 	if j := c.best(); j != nil {
 		s.unready(j)
 		s.makeReserved(j, c)
@@ -33,7 +34,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	s.countWaiting(c, r)
 	// All is read and written before the claim can be cancelled: a client that
 	// has nothing else posted may take r back from that moment on.
-	quiet := r.Quiet
+	quiet, op := r.Quiet, r.Op
 	r.Status = Waiting
 	if !c.waiter.move(r.seq, open, waiting) {
 		r.Status = TimedOut // the client has hung up, or asked not to wait
@@ -41,8 +42,9 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		return false
 	}
 	if !quiet {
-		s.answer(c.waiter, r.Op)
+		s.answer(c.waiter, op)
 	}
+	s.looked = 0 // nothing behind it in the chain is served
 	return true
 }
 

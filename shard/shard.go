@@ -66,9 +66,11 @@ type Shard struct {
 	journal
 
 	// unfinished are the chains that go on in the next turn, see steps.go. quota is
-	// how much may still come due in this one.
+	// how much may still come due in this one. looked is how many tubes the reserves
+	// of the chain that is served have looked through.
 	unfinished []*Request
 	quota      int
+	looked     int
 	stalls
 
 	// Sums over all tubes.
@@ -107,10 +109,11 @@ func New(cfg Config) *Shard {
 }
 
 // Post hands over a chain of commands of one client, which has said Expect.
-// They are served in order with no other in between; when all are answered the
-// client's Waiter is told, once. If a reserve comes to wait, the client is told
-// at once (unless the reserve is Quiet) and the rest of the chain is left
-// Unserved. If nobody serves the shard, the caller does, for one turn; see post.
+// They are served in order, with no other in between unless they take long (see
+// steps.go); when all are answered the client's Waiter is told, once. If a reserve
+// comes to wait, the client is told at once (unless the reserve is Quiet) and the
+// rest of the chain is left Unserved. If nobody serves the shard, the caller does,
+// for one turn; see post.
 func (s *Shard) Post(chain []*Request) {
 	w := chain[0].Client.waiter
 	for _, r := range chain {
@@ -232,9 +235,14 @@ func (s *Shard) serveAll(r *Request) {
 			s.beginBatch()
 			s.expire() // it may have taken long
 		}
-		next := r.next // r may be the client's again once it is answered
-		if s.serve(r) {
+		next, last := r.next, r.Last // r may be the client's again once it is answered
+		switch {
+		case s.serve(r):
 			next = s.putOff(r)
+		case last:
+			s.looked = 0
+		case s.looked > stepWatches:
+			next = s.putOff(next)
 		}
 		r = next
 	}

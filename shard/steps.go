@@ -8,6 +8,11 @@ package shard
 // stepJobs is how many jobs a step is about at most: a millisecond or so.
 const stepJobs = 1024
 
+// stepWatches is how many tubes the reserves of a chain look through until the rest
+// of the chain is put off: a millisecond or so. Who watches no more than a thousand
+// tubes is not put off.
+const stepWatches = 128 * 1024
+
 // progress is how far a request has come that takes more than one step.
 type progress struct {
 	kicked uint64 // by Kick
@@ -28,6 +33,7 @@ func (s *Shard) putOff(r *Request) (next *Request) {
 		last = last.next
 	}
 	next, last.next = last.next, nil
+	s.looked = 0
 	if s.lacks {
 		s.stall(r)
 	} else {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -288,6 +289,72 @@ func testGoneInSteps(t *testing.T) {
 			t.Error("the client has not left its tubes")
 		}
 	})
+}
+
+// TestReservesInSteps: reserves of a client that watches very many tubes hold nobody
+// up for longer than a step, and those behind one that waits are left alone.
+func TestReservesInSteps(t *testing.T) { synctest.Test(t, testReservesInSteps) }
+
+func testReservesInSteps(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, q := g.newPerson(), g.newPerson()
+	const few, n = 2, 7 // reserves in a step, and in the chain
+	for i := range stepWatches / few {
+		p.do(0, Request{Op: Watch, Name: fmt.Sprint("t", i)})
+	}
+	other := func() []*Request { return q.ready(&Request{Op: PeekReady, Tube: q.used}, &Request{Op: Peek, ID: 99}) }
+	synctest.Wait()
+	g.turnWith(p.ready(&Request{Op: ReserveTimeout}, &Request{Op: ReserveTimeout}), other())
+	if !p.waiter.Answered() || !q.waiter.Answered() {
+		t.Error("a step takes more than a turn")
+	}
+	g.rest()
+	for range 2 {
+		p.do(0, Request{Op: Put, Tube: p.used, TTR: 1000, Body: cycleBody})
+	}
+	synctest.Wait()
+
+	var chain []*Request
+	for range n {
+		chain = append(chain, &Request{Op: ReserveTimeout})
+	}
+	wait := &Request{Op: Reserve, Timeout: NoTimeout}
+	behind := []*Request{{Op: Touch, ID: 1}, {Op: PeekReady, Tube: p.used}}
+	g.turnWith(p.ready(slices.Concat(chain, []*Request{wait}, behind)...), other())
+	if !q.waiter.Answered() {
+		t.Error("who comes behind them waits")
+	}
+	served := func() (k int) {
+		for _, r := range chain {
+			if r.Status != Unserved {
+				k++
+			}
+		}
+		return k
+	}
+	for step := 1; step <= n/few; step++ {
+		if k := served(); k != step*few {
+			t.Errorf("after turn %d %d reserves are served", step, k)
+		}
+		g.turnWith(other())
+		if !q.waiter.Answered() {
+			t.Error("who comes meanwhile waits")
+		}
+	}
+	if s := g.shards[0]; s.looked != 0 || len(s.unfinished) > 0 {
+		t.Errorf("in the end %d tubes are counted, and %d chains unfinished", s.looked, len(s.unfinished))
+	}
+	g.rest()
+	for i, r := range chain {
+		if want := []Status{OK, OK, TimedOut}[min(i, 2)]; r.Status != want {
+			t.Errorf("reserve %d is answered %d, want %d", i, r.Status, want)
+		}
+	}
+	if wait.Status != Waiting || behind[0].Status != Unserved || behind[1].Status != Unserved {
+		t.Errorf("the one that waits is answered %d, what is behind it %d and %d", wait.Status, behind[0].Status, behind[1].Status)
+	}
+	p.do(0, Request{Op: Cancel})
 }
 
 // TestStepsEndBatches: what one command appends does not become one batch, however
