@@ -10,6 +10,12 @@
 // one message to the shard, one wake-up and one write. It leaves the input
 // alone while a reserve waits.
 //
+// A body of a put is read straight into the slice that its job keeps, but for two
+// kinds. One that has come whole with its put line is in the read buffer already, and
+// copied from there. One of more than 64 KiB is given memory as it comes, and copied
+// each time that its slice has to double: its size alone is not a reason to hold so
+// much. (The engine copies what is small enough to be behind the job: see shard.)
+//
 // What the protocol says is in doc/protocol.txt of beanstalkd; where that is
 // silent or wrong, the running server was asked, and the tests ask it again:
 // the differential test of cmd/sheafd, and those here that are named after the

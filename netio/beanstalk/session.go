@@ -49,8 +49,8 @@ type partialPut struct {
 
 // maxGrant is how much memory is allocated for a body on the strength of its
 // put line alone: enough for any job at the default limit. A larger body gets
-// as much again whenever that has arrived, so memory is held by those who send,
-// not by those who announce.
+// as much again whenever that has arrived, so beyond the first 64 KiB memory is
+// held by those who send, not by those who announce.
 const maxGrant = DefaultMaxJobSize + 2
 
 // tag is kept in a request to know how to render its answer: a verb, or one of
