@@ -195,6 +195,7 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 		c.parked.Store(false)
 	}
 	for {
+		c.srv.pulse.awake()
 		got, drained, err := c.read()
 		again := err == unix.EAGAIN
 		finished := false

@@ -30,6 +30,9 @@
 // A thread that never sleeps, under full load from the same machine, keeps clients from their answers until the kernel's
 // scheduler takes the core from it. So a connection gives way now and then (sched_yield(2), see Conn.giveWay).
 //
+// The runtime is not told of the reads and writes, which saves much, and so does not always notice that there is something to do.
+// That a session which takes its time keeps no other from being served is seen to in pulse.go.
+//
 // A read that came up short has drained a stream socket (epoll(7), "the amount of data read"), with one exception: a FIN
 // that came with the data leaves no second edge. So a second epoll instance (hangup.go) watches every connection for
 // nothing but EPOLLRDHUP, and a connection that it has reported reads on to the end of the stream. The same instance tells

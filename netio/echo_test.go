@@ -35,8 +35,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv("NETIO_EMFILE_CHILD") != "" {
+	switch {
+	case os.Getenv("NETIO_EMFILE_CHILD") != "":
 		emfileChild()
+		return
+	case os.Getenv("NETIO_SPIN_CHILD") != "":
+		spinChild()
 		return
 	}
 	goleak.VerifyTestMain(m)

@@ -53,6 +53,7 @@ type Server struct {
 	config  Config // never changed after NewServer
 	log     *slog.Logger
 	hangups *hangups
+	pulse   *pulse
 
 	refused   throttle // for the log line about MaxConnections
 	shortages throttle // for those about accepting being impossible and possible again
@@ -100,6 +101,7 @@ func NewServer(config Config) (*Server, error) {
 		config:    config,
 		log:       log,
 		hangups:   h,
+		pulse:     newPulse(),
 		freed:     make(chan struct{}, 1),
 		stopped:   make(chan struct{}),
 		gone:      make(chan struct{}),

@@ -16,6 +16,7 @@ import (
 //
 // The price: a call that copies some MB of a large body keeps its processor
 // meanwhile, and a garbage collector that wants to stop the world waits for it.
+// And the runtime's monitor has to be kept awake by other means: see pulse.go.
 
 func sysRead(fd int, p []byte) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p))))
