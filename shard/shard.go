@@ -242,6 +242,7 @@ func (s *Shard) serveAll(r *Request) {
 		case last:
 			s.looked = 0
 		case s.looked > stepWatches:
+			s.lacks = false // that was r's
 			next = s.putOff(next)
 		}
 		r = next
