@@ -128,8 +128,9 @@ func (l *list) fill(c *Client) bool {
 // CreateFunction makes a function, if there is none of that name.
 func (c *Client) CreateFunction(name string) { c.ask(name, shard.Request{Op: shard.CreateFunction}) }
 
-// DropFunction ends a function: NotFound if there is none, Busy if it has
-// workers, or jobs that are with some.
+// DropFunction ends a function, whose queued jobs fail: NotFound if Functions does
+// not list it, Busy if it has workers, or jobs that are with some. OutOfMemory if the
+// log has no room for that: then some of the jobs may have failed.
 func (c *Client) DropFunction(name string) shard.Status {
 	return c.ask(name, shard.Request{Op: shard.DropFunction})
 }

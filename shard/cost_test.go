@@ -214,9 +214,9 @@ func TestTimerIsSetForTheEarlier(t *testing.T) {
 		ann <- RESERVED 1 a`)
 }
 
-// TestDropLooksAtTheFunctionAlone: to drop a function is to look at the jobs that
-// wait in it, however many there are elsewhere. What the directory alone has of it
-// is not come across.
+// TestDropLooksAtTheFunctionAlone: to drop a function of few jobs is to look at those,
+// however many there are elsewhere. What the directory alone has of it is not come
+// across.
 func TestDropLooksAtTheFunctionAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newRig(1, NewDirectory(), 0)

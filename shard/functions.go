@@ -33,7 +33,7 @@ type TaskStats struct {
 func (s *Shard) functions() []FunctionStats {
 	var all []FunctionStats
 	for _, t := range s.tubes {
-		if t.function == nil && t.jobs == t.buried.n {
+		if !t.listed() {
 			continue
 		}
 		f := FunctionStats{
@@ -55,53 +55,85 @@ func (s *Shard) limitFunction(r *Request) {
 	}
 }
 
-// dropFunction serves DropFunction: the function goes, with all jobs that were
-// submitted to it. (What beanstalkd's put has put there stays, in a tube that is
-// no function, and so do buried jobs.) It is Busy while it has workers, or jobs are
-// with some. It does a step of that, and reports whether there is more to do: who
+// dropFunction serves DropFunction: the function goes, and all its queued jobs fail.
+// Those that were submitted are gone, those of beanstalkd's put are buried. (Buried
+// jobs stay, in a tube that is no function.) It is Busy while it has workers, or jobs
+// are with some. It does a step of that, and reports whether there is more to do: who
 // names the function after it has begun makes it anew, and what is submitted then
 // stays, as does what somebody has reserved meanwhile.
 func (s *Shard) dropFunction(r *Request) (more bool) {
 	t := s.tubes[r.Name]
 	switch {
 	case r.progress != nil:
-	case t == nil || t.function == nil:
+		if t == nil || t.function == nil {
+			return false // another drop has ended
+		}
+	case t == nil || !t.listed():
 		r.Status = NotFound
 		return false
-	case t.function.workers > 0 || t.reserved > 0:
+	case t.reserved > 0 || t.function != nil && t.function.workers > 0:
 		r.Status = Busy
 		return false
 	default:
-		r.progress = &progress{ids: t.queued()}
-		t.function.dropped, t.function.limits = true, [3]uint32{}
+		r.progress = &progress{from: 1, last: s.cfg.Directory.LastID()}
+		f := t.asFunction()
+		f.dropped, f.limits = true, [3]uint32{}
 	}
 	if s.failed {
 		r.Status = Failed
 		return false
 	}
-	if s.callOffSome(r.progress); len(r.progress.ids) > 0 {
+	if s.failSome(t, r) {
 		return true
 	}
 	// A job that somebody has reserved may still have its unique there.
-	if t != nil && t.function != nil && t.function.dropped && len(t.function.uniques) == 0 {
+	if f := t.function; r.Status == OK && f.dropped && len(f.uniques) == 0 {
 		t.function = nil
 		s.drop(t)
 	}
 	return false
 }
 
-// callOffSome does a step of dropping a function.
-func (s *Shard) callOffSome(p *progress) {
-	for range min(stepJobs, len(p.ids)) {
-		j := s.job(p.ids[0])
-		p.ids = p.ids[1:]
-		if j != nil && j.tasked != 0 && (j.state == ready || j.state == delayed) {
-			s.callOff(j)
+// failSome does a step of dropping a function, and reports whether there is more to
+// do. The jobs go in the order of their ids. As long as there are many they are looked
+// for among all jobs, since to sort them would take too long.
+func (s *Shard) failSome(t *Tube, r *Request) (more bool) {
+	p := r.progress
+	if t.queued() <= stepJobs {
+		for _, id := range t.queuedIDs() {
+			if id <= p.last && !s.failQueued(s.job(id), r) {
+				return r.Status == OK
+			}
 		}
-		if s.filled() {
-			return
-		}
+		return false
 	}
+	left, past := stepJobs, false
+	p.from = s.cfg.Directory.look(p.from, s.cfg.Index, func(j *job) bool {
+		if past = j.id > p.last; past {
+			return false
+		}
+		if j.inTube != t.number || j.state != ready && j.state != delayed {
+			return true
+		}
+		left--
+		return s.failQueued(j, r) && left > 0
+	})
+	return r.Status == OK && !past && p.from != 0
+}
+
+// failQueued has j fail, which is ready or delayed, and reports whether the step may
+// go on. If there is no room in the log it answers r.
+func (s *Shard) failQueued(j *job, r *Request) bool {
+	switch {
+	case j.tasked != 0:
+		s.callOff(j)
+	case s.refused(r):
+		return false
+	default:
+		s.remove(j)
+		s.makeBuried(j)
+	}
+	return !s.filled()
 }
 
 // cancelJob serves CancelJob: the job goes, and who waits for it hears so. If a

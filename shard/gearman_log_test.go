@@ -227,6 +227,44 @@ func TestGearmanRecovery(t *testing.T) {
 	}
 }
 
+// TestGearmanDropOnFullDisk: a put job is not buried by a drop if the log has no room
+// for that. The drop says so, and goes on when there is room.
+func TestGearmanDropOnFullDisk(t *testing.T) { synctest.Test(t, testGearmanDropOnFullDisk) }
+
+func testGearmanDropOnFullDisk(t *testing.T) {
+	fs := faultfs.New()
+	g, _, stop := newLoggedRig(t, fs, 1, 64<<10)
+	bea := g.newPerson().settleIn("f")
+	const n = 20000
+	for range n {
+		bea.do(0, Request{Op: Put, Tube: bea.used, Body: []byte("x\r\n"), TTR: 1000})
+	}
+	time.Sleep(time.Second)
+	fs.Leave(0)
+	drop := func(want Status) (buried int) {
+		t.Helper()
+		if s := bea.do(0, Request{Op: DropFunction, Name: "f"}).Status; s != want {
+			t.Errorf("the drop is answered %d, want %d", s, want)
+		}
+		return bea.do(0, Request{Op: StatsTube, Name: "f"}).TubeStats.Buried
+	}
+	before := drop(OutOfMemory)
+	bea.detach()
+	stop()
+
+	fs.SetCapacity(1 << 30)
+	g, _, stop = newLoggedRig(t, fs, 1, 64<<10)
+	bea = g.newPerson().settleIn("f")
+	if after := bea.do(0, Request{Op: StatsTube, Name: "f"}).TubeStats.Buried; after != before || after == n {
+		t.Errorf("%d jobs are buried, and %d after a restart", before, after)
+	}
+	if all := drop(OK); all != n {
+		t.Errorf("%d jobs are buried, want %d", all, n)
+	}
+	bea.detach()
+	stop()
+}
+
 // TestGearmanLogFails: whoever waits for what nobody will do any more is told so,
 // what is with a worker may be finished if it is not in the log, and workers
 // sleep.

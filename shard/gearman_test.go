@@ -517,10 +517,11 @@ func TestGearmanAdmin(t *testing.T) {
 			wil: leave                          -> OK
 			ann: drop f                         -> OK
 			ann <- FAIL 1
-			ann: functions                      -> f:1+0+0/0/0/0
-			ann: jobs                           -> 5:_:0:bg
+			ann: functions                      -> none
+			ann: jobs                           -> none
 			ann: drop f                         -> NOT_FOUND
 			ann: check                          -> OK
+			bea: stats-job 5 State Buries       -> State=buried Buries=1
 			bea: delete 5                       -> OK
 			bea: peek 4 -> FOUND 4 w
 			bea: delete 4 -> OK
@@ -530,6 +531,22 @@ func TestGearmanAdmin(t *testing.T) {
 			bea: list-tubes                     -> default f
 			ann: drop f                         -> OK
 			bea: list-tubes                     -> default
+			ann: check                          -> OK`)
+	})
+	t.Run("drop of what only has jobs that were put", func(t *testing.T) {
+		play(t, 1, `
+			bea: use f                          -> OK
+			bea: put 1 0 60 x; put 0 9 60 y; put 0 0 60 z -> INSERTED 1; INSERTED 2; INSERTED 3
+			bea: reserve-job 3                  -> RESERVED 3 z
+			ann: functions                      -> f:1+0+0/1/1/0
+			ann: drop f                         -> BUSY
+			bea: delete 3                       -> OK
+			ann: drop f                         -> OK
+			ann: functions                      -> none
+			ann: drop f                         -> NOT_FOUND
+			ann: check                          -> OK
+			bea: kick 5                         -> KICKED 2
+			ann: functions                      -> f:2+0+0/0/0/0
 			ann: check                          -> OK`)
 	})
 	t.Run("cancel", func(t *testing.T) {

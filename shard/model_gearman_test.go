@@ -218,22 +218,27 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 	case DropFunction:
 		t := m.tube(r.Name)
 		switch {
-		case t == nil || !t.function:
+		case t == nil || t.shard != shard || !m.listed(t):
 			r.Status = NotFound
 		case m.workers(t.name) > 0 || len(m.in(t.name, reserved)) > 0:
 			r.Status = Busy
 		default:
-			for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
-				return j.tasked && j.tube == r.Name && j.state != buried
-			}) {
-				m.callOffLater = append(m.callOffLater, j.id)
+			t.function, t.limits = true, [3]uint32{} // until the last job is gone
+			var ids []uint64
+			for _, j := range m.jobs {
+				if j.tube == r.Name && j.state != buried {
+					ids = append(ids, j.id)
+				}
 			}
-			for _, id := range m.callOffLater {
-				m.callOff(m.byID(id))
+			slices.Sort(ids)
+			for _, id := range ids {
+				if j := m.byID(id); j.tasked {
+					m.callOff(j)
+				} else {
+					m.bury(j)
+				}
 			}
-			m.callOffLater = nil
-			t := m.tube(r.Name)
-			t.function, t.limits = false, [3]uint32{}
+			m.tube(r.Name).function = false
 			m.dropTube(r.Name)
 		}
 	case CancelJob:
@@ -292,6 +297,11 @@ func (m *model) workers(tube string) (n int) {
 	return n
 }
 
+// listed tells whether a tube is a function to Gearman.
+func (m *model) listed(t *modelTube) bool {
+	return t.function || slices.ContainsFunc(m.jobs, func(j modelJob) bool { return j.tube == t.name && j.state != buried })
+}
+
 func (m *model) functions(shard int) (all []FunctionStats) {
 	for i := range m.tubes {
 		t := &m.tubes[i]
@@ -306,7 +316,7 @@ func (m *model) functions(shard int) (all []FunctionStats) {
 				f.Normal++
 			}
 		}
-		if t.shard == shard && (t.function || f.High+f.Low+f.Normal+f.Running+f.Delayed > 0) {
+		if t.shard == shard && m.listed(t) {
 			all = append(all, f)
 		}
 	}

@@ -26,8 +26,6 @@ type model struct {
 	tubes    []modelTube // in the order of the roster
 	jobs     []modelJob
 	clients  []modelClient
-
-	callOffLater []uint64 // while a function is dropped
 }
 
 type modelShard struct {

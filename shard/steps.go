@@ -19,7 +19,8 @@ type progress struct {
 	left   uint64 // for Kick, at most
 	burial int64  // the last one before the Kick began; 0 if it is of delayed jobs
 
-	ids []uint64 // for DropFunction
+	// For DropFunction: the id to look on from, and the last one before it began.
+	from, last uint64
 }
 
 // filled tells whether a step has to end because the batch does.

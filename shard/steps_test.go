@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -242,6 +243,70 @@ func testDropInSteps(t *testing.T) {
 	check("reserved meanwhile", 1, 1)
 	b.do(0, Request{Op: Delete, ID: last})
 	check("deleted", 0, 1)
+}
+
+// TestDropTakesStepsOnly: to drop a function with many jobs is not to look at them all
+// first. Its jobs fail in the order of their ids, whoever put them and whatever their
+// priorities are, and so do the last ones, among many of another.
+func TestDropTakesStepsOnly(t *testing.T) { synctest.Test(t, testDropTakesStepsOnly) }
+
+func testDropTakesStepsOnly(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, _ := g.newWorker(1 << 30)
+	c, peer := g.newWorker(1 << 30)
+	b, other := g.newPerson().settleIn("f"), g.newPerson().settleIn("other")
+	const n = 40 * stepJobs
+	var waits, puts []uint64
+	for i := range n {
+		pri := uint32(n - i)
+		switch i % 4 {
+		case 0:
+			puts = append(puts, b.do(0, Request{Op: Put, Tube: b.used, Body: cycleBody, Pri: pri, TTR: 1, Delay: uint32(i % 8)}).ID)
+		case 1:
+			other.do(0, Request{Op: Put, Tube: other.used, Body: cycleBody, TTR: 1})
+		case 2:
+			p.do(0, Request{Op: Submit, Name: "f", Body: cycleBody, Pri: pri, Task: &Task{Background: true}})
+		case 3:
+			waits = append(waits, c.do(0, Request{Op: Submit, Name: "f", Body: cycleBody, Pri: pri, Task: &Task{}}).ID)
+		}
+	}
+	b.detach()
+	synctest.Wait()
+	r, st := &Request{Op: DropFunction, Name: "f"}, &Request{Op: StatsTube, Name: "f"}
+	chain := p.ready(r)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	g.turnWith(chain)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > n*3/4*8/2 {
+		t.Errorf("the first step took %d bytes", took)
+	}
+	g.turnWith(other.ready(st))
+	if is := st.TubeStats.Buried; is == 0 || is > stepJobs {
+		t.Errorf("after two steps %d jobs are buried", is)
+	}
+	g.rest()
+	if r.Status != OK {
+		t.Errorf("the drop is answered %d", r.Status)
+	}
+	var failed, buried []uint64
+	peer.inbox.Take(func(e *Event) { failed = append(failed, e.ID) })
+	g.look(func(s *Shard) {
+		if err := s.check(); err != nil {
+			t.Error(err)
+		}
+		f := s.tubes["f"]
+		for j := f.buried.head; j != nil; j = j.next {
+			buried = append(buried, j.id)
+		}
+		if f.function != nil || s.tubes["other"].ready.len() != n/4 {
+			t.Errorf("a function is there: %t, and %d jobs of another", f.function != nil, s.tubes["other"].ready.len())
+		}
+	})
+	if !slices.Equal(failed, waits) || !slices.Equal(buried, puts) {
+		t.Errorf("%d jobs have failed and %d are buried, want %d and %d, in order", len(failed), len(buried), len(waits), len(puts))
+	}
 }
 
 // TestGoneInSteps: a client that goes with many jobs, or that many wait for, holds

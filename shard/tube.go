@@ -43,9 +43,16 @@ func (t *Tube) idle() bool {
 	return t.using == 0 && t.watching == 0 && t.jobs == 0 && t.function == nil
 }
 
-// queued returns the ids of the ready and the delayed jobs, in order.
-func (t *Tube) queued() []uint64 {
-	ids := make([]uint64, 0, t.ready.len()+t.delayed.len())
+// listed tells whether t is a function to Gearman: it has named it, or there are jobs
+// for its workers.
+func (t *Tube) listed() bool { return t.function != nil || t.jobs > t.buried.n }
+
+// queued is how many jobs are ready or delayed.
+func (t *Tube) queued() int { return t.ready.len() + t.delayed.len() }
+
+// queuedIDs returns the ids of those, in order.
+func (t *Tube) queuedIDs() []uint64 {
+	ids := make([]uint64, 0, t.queued())
 	for i := range t.ready.len() {
 		ids = append(ids, t.ready.at(i).lo)
 	}

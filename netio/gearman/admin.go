@@ -178,6 +178,7 @@ const (
 	// gearmand makes any function. A name that no client may use would be in the way.
 	adminBadFunction = "ERR INVALID_ARGUMENTS A+function+has+a+name+of+1+to+512+bytes\r\n"
 	adminBusy        = "ERR there are still connected workers or executing clients\r\n"
+	adminNoRoom      = "ERR OUT_OF_SPACE The+disk+is+full\r\n"
 	adminFailed      = "ERR BINLOG_FAILED The+binlog+has+failed\r\n"
 	adminTooLong     = "ERR INVALID_COMMAND Line+too+long\r\n"
 	adminEnd         = ".\n" // of a table

@@ -119,6 +119,8 @@ func (s *session) dropFunction(name string) string {
 		return adminNoFunction
 	case shard.Busy:
 		return adminBusy
+	case shard.OutOfMemory:
+		return adminNoRoom
 	case shard.Failed:
 		return adminFailed
 	}
