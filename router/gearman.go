@@ -141,8 +141,8 @@ func (c *Client) LimitFunction(name string, limits [3]uint32) {
 	c.ask(name, shard.Request{Op: shard.LimitFunction, Lists: &shard.Lists{Limits: limits}})
 }
 
-// CancelJob ends a job that no worker has: NotFound if there is none with that
-// id, Busy if a worker has it.
+// CancelJob ends a job: NotFound if there is none with that id, or it is buried. If a
+// worker has it, that may finish it, but nobody else gets it.
 func (c *Client) CancelJob(id uint64) shard.Status {
 	i := c.router.directory.Lookup(id)
 	if i < 0 {

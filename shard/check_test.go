@@ -247,7 +247,8 @@ func (s *Shard) check() error {
 		jobs++
 		memory += footprint(int(j.size))
 		task := s.taskOf(j)
-		if j.foreground && (task == nil || task.Background || task.listeners == 0 && j.state != reserved || j.state == buried) {
+		unwanted := j.state == reserved && (task == nil || !task.Background && task.listeners == 0)
+		if j.foreground && !unwanted && (task == nil || task.Background || task.listeners == 0 || j.state == buried) {
 			fail("job %d is in the foreground, %v, but nobody waits for it", j.id, j.state)
 		}
 		if j.fails && (j.state != reserved || s.holderOf(j).waiter.inbox == nil || j.at == noDeadline) {

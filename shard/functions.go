@@ -138,19 +138,21 @@ func (s *Shard) failQueued(j *job, r *Request) bool {
 
 // cancelJob serves CancelJob: the job goes, and who waits for it hears so. If a
 // worker has it, that may finish it, but it does not come again: it is one of the
-// foreground that nobody waits for.
+// foreground that nobody waits for. (Unless it is submitted again meanwhile: then it
+// is waited for, or kept, as it would be without this.)
 func (s *Shard) cancelJob(r *Request) {
 	switch j := s.job(r.ID); {
 	case j == nil || j.state == buried:
 		r.Status = NotFound
-	case j.state == reserved && j.tasked == 0:
-		r.Status = Busy
 	case s.failed && s.logs(j):
 		r.Status = Failed
 	case j.state == reserved:
+		s.tellEnd(j, Fail, nil)
 		s.logDelete(j)
-		j.foreground, s.taskOf(j).Background = true, false
-		s.finish(j, Fail, nil)
+		j.foreground = true
+		if task := s.taskOf(j); task != nil {
+			task.Background = false
+		}
 	default:
 		s.callOff(j)
 	}

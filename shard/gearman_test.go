@@ -561,16 +561,74 @@ func TestGearmanAdmin(t *testing.T) {
 			ann <- FAIL 2
 			ann: cancel-job 3                   -> OK
 			wil: grab                           -> ASSIGNED 4 f put x
-			ann: cancel-job 4                   -> BUSY
 			ann: cancel-job 1                   -> OK
 			ann <- FAIL 1
 			ann: jobs                           -> 1:u:0:fg 4:_:0:bg
 			wil: check                          -> OK
-			# it is another one now
-			ann: submit f u normal fg z         -> CREATED 5
 			wil: report 1 data late; report 1 complete late -> OK; OK
-			ann: jobs                           -> 4:_:0:bg 5:u:0:fg+
+			ann: jobs                           -> 4:_:0:bg
+			ann: submit f u normal fg z         -> CREATED 5
 			wil: check                          -> OK`)
+	})
+	t.Run("what was put is cancelled while a worker has it", func(t *testing.T) {
+		for _, way := range []string{
+			"wil: report 1 complete r -> OK", "wil: report 1 fail -> OK", "wil: leave -> OK",
+			"wil: report 1 progress 1/2 -> OK\n+60s\nwil <- EXPIRED 1",
+		} {
+			play(t, 1, `
+				bea: use f                      -> OK
+				bea: put 1 0 60 x               -> INSERTED 1
+				wil: can-do f                   -> OK
+				wil: grab                       -> ASSIGNED 1 f put x
+				ann: cancel-job 1               -> OK
+				ann: inquire 1                  -> running 1, 0 of 0, 0 wait
+				ann: jobs                       -> 1:_:0:fg
+				ann: check                      -> OK
+				ann: cancel-job 1               -> OK
+				`+way+`
+				ann: jobs                       -> none
+				bob: stats Ready Buried Delayed Reserved -> Ready=0 Buried=0 Delayed=0 Reserved=0
+				ann: check                      -> OK`)
+		}
+		for _, way := range []string{"quit -> OK", "release 1 0 0 -> OK", "release 1 0 5 -> OK", "bury 1 0 -> OK", "touch 1; delete 1 -> OK; OK"} {
+			play(t, 1, `
+				bea: use f                      -> OK
+				bea: watch f                    -> OK
+				bea: put 1 0 60 x               -> INSERTED 1
+				bea: reserve                    -> RESERVED 1 x
+				ann: cancel-job 1               -> OK
+				bea: `+way+`
+				ann: jobs                       -> none
+				bob: stats Ready Buried Delayed Reserved -> Ready=0 Buried=0 Delayed=0 Reserved=0
+				ann: check                      -> OK`)
+		}
+	})
+	t.Run("who submits a cancelled job again while it runs waits for it, or has it kept", func(t *testing.T) {
+		play(t, 1, `
+			ann: submit f u normal bg x         -> CREATED 1
+			wil: can-do f                       -> OK
+			wil: grab                           -> ASSIGNED 1 f u x
+			ann: cancel-job 1                   -> OK
+			ann: inquire-unique u               -> 1 running 1, 0 of 0, 0 wait
+			bob: submit f u normal fg y         -> CREATED 1
+			bob: check                          -> OK
+			wil: report 1 complete r            -> OK
+			bob <- COMPLETE 1 r
+			bob: jobs                           -> none`)
+		for _, form := range []string{"fg", "bg"} {
+			play(t, 1, `
+				ann: submit f u normal fg x     -> CREATED 1
+				wil: can-do f                   -> OK
+				wil: grab                       -> ASSIGNED 1 f u x
+				bob: cancel-job 1               -> OK
+				ann <- FAIL 1
+				ann: submit f u normal `+form+` y -> CREATED 1
+				bob: check                      -> OK
+				wil: leave                      -> OK
+				zoe: can-do f                   -> OK
+				zoe: grab                       -> ASSIGNED 1 f u x
+				bob: check                      -> OK`)
+		}
 	})
 	t.Run("a cancelled job does not come again", func(t *testing.T) {
 		for _, way := range []string{"quit -> OK", "release 1 0 0 -> OK", "release 1 0 5 -> OK", "bury 1 0 -> OK", "delete 1 -> OK"} {

@@ -51,7 +51,7 @@ type job struct {
 
 	state state
 
-	foreground bool // is not in the log, and goes when nobody waits for it any more
+	foreground bool // is not in the log, and goes when nobody waits for it any more, as nobody does for what was cancelled
 	fails      bool // while reserved: has failed at its deadline, rather than being ready again
 }
 

@@ -81,6 +81,12 @@ func (m *model) finish(j *modelJob, kind EventKind, data string) {
 	j.waiting, j.key = nil, ""
 }
 
+// cancel is for a job that a worker has and may finish.
+func (m *model) cancel(j *modelJob) {
+	m.tell(j, Fail, "")
+	j.waiting, j.foreground = nil, true
+}
+
 // discard forgets a job. Pointers to others are of no use after.
 func (m *model) discard(j *modelJob) {
 	id, tube := j.id, j.tube
@@ -92,22 +98,21 @@ func (m *model) abandoned(j *modelJob) bool { return j.foreground && len(j.waiti
 
 // comesAgain is for a job that was given back; as discard if it does not.
 func (m *model) comesAgain(j *modelJob) bool {
-	if j.fails = false; !j.tasked {
-		j.done, j.total = 0, 0
-		return true
-	}
+	j.fails = false
 	if m.abandoned(j) {
 		m.discard(j)
 		return false
 	}
-	j.retries++
+	if j.tasked {
+		j.retries++
+	}
 	j.done, j.total = 0, 0
 	return true
 }
 
-// fail is for a job that has failed; as discard if it was submitted.
+// fail is for a job that has failed; as discard if it was submitted, or cancelled.
 func (m *model) fail(j *modelJob, kind EventKind, data string) {
-	if j.fails = false; j.tasked {
+	if j.fails = false; j.tasked || j.foreground {
 		m.finish(j, kind, data)
 		m.discard(j)
 		return
@@ -245,11 +250,8 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 		switch j := m.job(r.ID, shard); {
 		case j == nil || j.state == buried:
 			r.Status = NotFound
-		case j.state == reserved && !j.tasked:
-			r.Status = Busy
 		case j.state == reserved:
-			j.foreground = true
-			m.finish(j, Fail, "")
+			m.cancel(j)
 		default:
 			m.callOff(j)
 		}

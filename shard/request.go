@@ -85,7 +85,7 @@ const (
 	DeadlineSoon               // reserve: a job of this client is within a second of its TTR
 	Aborted                    // reserve, Probe: the server is going down
 	QueueFull                  // Submit: over the function's limit
-	Busy                       // DropFunction, CancelJob: somebody is at work
+	Busy                       // DropFunction: somebody is at work
 	Retry                      // Take: a better job has come, or this one has gone
 	Failed                     // of a change: the log has failed
 )

@@ -340,8 +340,11 @@ func (s *Shard) deafen(c *Client) (more bool) {
 	return c.listens != nil
 }
 
-// abandoned tells whether nobody waits for j, which is in the foreground.
-func (s *Shard) abandoned(j *job) bool { return j.foreground && s.taskOf(j).listeners == 0 }
+// abandoned tells whether nobody waits for j, which is in the foreground. (What was
+// put is if it was cancelled: nobody can.)
+func (s *Shard) abandoned(j *job) bool {
+	return j.foreground && (j.tasked == 0 || s.taskOf(j).listeners == 0)
+}
 
 // tell sends the clients that wait for j an event.
 func (s *Shard) tell(j *job, task *Task, e Event) {
@@ -352,9 +355,18 @@ func (s *Shard) tell(j *job, task *Task, e Event) {
 	}
 }
 
-// finish tells the clients that wait for j, if there are any, how it has ended,
-// and has nobody wait for it any more. It does nothing for a job without a task.
+// finish is tellEnd for a job that is at its end, with which nothing is coalesced any
+// more.
 func (s *Shard) finish(j *job, kind EventKind, data []byte) {
+	s.tellEnd(j, kind, data)
+	if task := s.taskOf(j); task != nil {
+		s.forgetKey(j, task)
+	}
+}
+
+// tellEnd tells the clients that wait for j, if there are any, how it has ended, and
+// has nobody wait for it any more. It does nothing for a job without a task.
+func (s *Shard) tellEnd(j *job, kind EventKind, data []byte) {
 	task := s.taskOf(j)
 	if task == nil {
 		return
@@ -363,7 +375,6 @@ func (s *Shard) finish(j *job, kind EventKind, data []byte) {
 	for l := task.waiting; l != nil; l = task.waiting {
 		s.unlisten(l, task)
 	}
-	s.forgetKey(j, task)
 }
 
 // send has c get an event at the end of the batch. If logged, that is when the
@@ -420,7 +431,7 @@ func (s *Shard) report(r *Request) {
 		s.tubeOf(j).deletes++
 		s.discard(j)
 	case Fail, Exception:
-		if task == nil {
+		if task == nil && !j.foreground {
 			if s.refused(r) {
 				return
 			}
@@ -433,10 +444,10 @@ func (s *Shard) report(r *Request) {
 }
 
 // fail ends j, which a worker has, as failed: what Gearman has submitted is gone
-// then, what beanstalkd's put has put is buried.
+// then, what beanstalkd's put has put is buried, unless it was cancelled.
 func (s *Shard) fail(j *job, kind EventKind, data []byte) {
 	s.remove(j)
-	if j.tasked != 0 {
+	if j.tasked != 0 || j.foreground {
 		s.finish(j, kind, data)
 		s.discard(j)
 		return
@@ -456,16 +467,16 @@ func (s *Shard) giveUp(j *job) {
 // for another to have. If it is of the foreground and nobody waits for it any
 // more, it goes.
 func (s *Shard) comesAgain(j *job) bool {
-	if j.tasked == 0 {
-		return true
-	}
 	task := s.taskOf(j)
-	if s.failed && task.listeners > 0 {
+	if s.failed && task != nil && task.listeners > 0 {
 		s.finish(j, Fail, nil) // nobody will get it
 	}
 	if s.abandoned(j) {
 		s.discard(j)
 		return false
+	}
+	if task == nil {
+		return true
 	}
 	task.retries++
 	task.done, task.total = 0, 0

@@ -358,7 +358,7 @@ func (r *gdiffRun) asks(c *gdiffClient) []gdiffPlan {
 	listeners := 0
 	if unique != "" && unique != "-" {
 		jobs := r.model.uniques(unique)
-		if len(jobs) > 1 || len(jobs) == 1 && jobs[0].marked {
+		if len(jobs) > 1 {
 			return nil
 		}
 		for _, j := range r.model.ghosts {

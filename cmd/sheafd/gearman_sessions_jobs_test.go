@@ -393,12 +393,25 @@ var gdiffJobTranscripts = []gdiffTranscript{
 		a> cancel job #1
 		a< OK\r
 		c< WORK_FAIL #1
-		# Who submits it again has another job.
-		c> SUBMIT_JOB f|u|2
-		c< JOB_CREATED #2
 		w> WORK_COMPLETE #1|x
 		w> GRAB_JOB
-		w< JOB_ASSIGN #2|f|2
+		w< NO_JOB
+	`},
+	{name: "a running job is cancelled, and submitted again", session: `
+		c> SUBMIT_JOB_BG f|u|1
+		c< JOB_CREATED #1
+		w> CAN_DO f
+		w> GRAB_JOB
+		w< JOB_ASSIGN #1|f|1
+		a> cancel job #1
+		a< OK\r
+		a> GET_STATUS_UNIQUE u
+		a< STATUS_RES_UNIQUE u|1|1|0|0|0
+		# It is the one that runs.
+		c> SUBMIT_JOB f|u|2
+		c< JOB_CREATED #1
+		w> WORK_COMPLETE #1|x
+		c< WORK_COMPLETE #1|x
 	`},
 	{name: "a running job is cancelled, and its worker goes", session: `
 		c> SUBMIT_JOB_BG f||1
