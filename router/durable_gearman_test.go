@@ -60,11 +60,12 @@ func (d *durRun) submit() {
 		}
 	case n < 3:
 		r.Name, r.N, r.Task.Background = durForeground, 0, false
-	case n == 3: // one of the background, again
+	case n == 3: // one of the background, again; where that is buried it may be another
+		shelved := d.rng.IntN(2) == 0
 		for _, j := range d.model.alive {
-			if j.task != nil && j.task.Unique != "" && j.last().buries == 0 && !j.empty() && d.rng.IntN(3) == 0 {
+			if j.task != nil && j.task.Unique != "" && !j.empty() && (j.last().buries > 0) == shelved && d.rng.IntN(3) == 0 {
 				r.Name, r.Body, r.N = j.tube, j.body, 0
-				r.Task = &shard.Task{Unique: j.task.Unique, Background: d.rng.IntN(2) == 0}
+				r.Task = &shard.Task{Unique: j.task.Unique, Background: j.last().buries > 0 || d.rng.IntN(2) == 0}
 				break
 			}
 		}
@@ -116,10 +117,14 @@ func (d *durRun) modelSubmit(c *durClient, r *shard.Request, now int64) durAnswe
 	m := d.model
 	m.undo = m.undo[:0]
 	s := shardOf(r.Name, d.shards)
+	var oldest *durJob
 	for _, j := range m.alive {
-		if j.tube == r.Name && j.state != "buried" && j.task != nil && durSame(j.task.Unique, j.body, r) {
-			return durAnswer{status: shard.OK, id: j.id, shard: -1}
+		if j.tube == r.Name && j.state != "buried" && j.task != nil && durSame(j.task.Unique, j.body, r) && (oldest == nil || j.id < oldest.id) {
+			oldest = j
 		}
+	}
+	if oldest != nil {
+		return durAnswer{status: shard.OK, id: oldest.id, shard: -1}
 	}
 	j := &durJob{
 		tube: r.Name, shard: s, ttr: shard.TaskTTR, created: now, body: r.Body,

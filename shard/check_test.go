@@ -77,15 +77,38 @@ func (s *Shard) check() error {
 			clients[l.client] = true
 		}
 	}
-	memory, listening := int64(0), 0
+	memory, listening, heirs := int64(0), 0, 0
 	for j := range s.all() {
 		task := s.taskOf(j)
 		if task == nil {
 			continue
 		}
 		memory += task.footprint()
-		if key, _ := task.keyOf(s.body(j)); task.keyed && s.tubeOf(j).function.uniques[key] != j {
-			fail("job %d has a key that is another's", j.id)
+		key, has := task.keyOf(s.body(j))
+		var owner *job
+		if f := s.tubeOf(j).function; f != nil {
+			owner = f.uniques[key]
+		}
+		switch {
+		case !has || j.state == buried:
+			if task.keyed || task.heir > 0 {
+				fail("job %d, %v, has a key", j.id, j.state)
+			}
+		case task.keyed:
+			if owner != j || task.heir > 0 {
+				fail("job %d has a key that is another's", j.id)
+			}
+			heirs += task.heirs.len()
+		case task.heir > 0:
+			if owner == nil || owner.id > j.id || (*s.taskOf(owner).heirs)[task.heir-1] != (heir{j, task}) {
+				fail("job %d is not the heir of an older one", j.id)
+			}
+			heirs--
+		case !s.failed:
+			fail("job %d has no key, and is no heir", j.id)
+		}
+		if !task.keyed && task.heirs != nil {
+			fail("job %d has heirs, and no key", j.id)
 		}
 		n := 0
 		var last *listener
@@ -101,6 +124,9 @@ func (s *Shard) check() error {
 		}
 		memory += int64(n) * listenerFootprint
 		listening += n
+	}
+	if heirs != 0 {
+		fail("jobs with keys have %d heirs more than there are", heirs)
 	}
 	queued, waiting, keyed := 0, 0, 0
 	var sum TubeStats
@@ -309,6 +335,13 @@ func soonestOf(h *jobHeap) int64 {
 		return j.at
 	}
 	return 0
+}
+
+func (h *heirs) len() int {
+	if h == nil {
+		return 0
+	}
+	return h.Len()
 }
 
 // has tells whether w is in the list.

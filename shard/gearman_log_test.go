@@ -227,6 +227,84 @@ func TestGearmanRecovery(t *testing.T) {
 	}
 }
 
+// TestGearmanUniqueAfterRestart: of several jobs of one unique, the one that others are
+// coalesced with is the same before and after.
+func TestGearmanUniqueAfterRestart(t *testing.T) {
+	fs := faultfs.New()
+	g, _, stop := newLoggedRig(t, fs, 2, 8<<10)
+	ann, _ := g.newWorker(1 << 30)
+	bea := g.newPerson()
+	bury := func(id uint64) {
+		bea.do(1, Request{Op: ReserveJob, ID: id})
+		if s := bea.do(1, Request{Op: Bury, ID: id}).Status; s != OK {
+			t.Fatal(s)
+		}
+	}
+	same := func(g *rig, p *person, unique string, want uint64) {
+		t.Helper()
+		if r := p.submit("b1", unique, "x", true); r.Status != OK || r.ID != want {
+			t.Errorf("%d shards: submitted again %s is %d (status %d), want %d", len(g.shards), unique, r.ID, r.Status, want)
+		}
+	}
+	ids := make(map[string][]uint64)
+	for _, unique := range []string{"u", "-"} {
+		for range 4 {
+			id := ann.submit("b1", unique, "x", true).ID
+			ids[unique] = append(ids[unique], id)
+			bury(id)
+		}
+		for _, i := range []int{2, 0, 3, 1} { // the second was kicked last, and the third first
+			bea.do(1, Request{Op: KickJob, ID: ids[unique][i]})
+		}
+		bury(ids[unique][0])
+		same(g, ann, unique, ids[unique][1])
+	}
+	// What was cancelled while it ran has its unique still, but not after a restart;
+	// unless it was submitted again in the background.
+	heir, again := ann.submit("b1", "heir", "x", true).ID, ann.submit("b1", "again", "x", true).ID
+	bury(heir)
+	next := ann.submit("b1", "heir", "x", true).ID
+	bea.do(1, Request{Op: KickJob, ID: heir})
+	for _, id := range []uint64{heir, again} {
+		bea.do(1, Request{Op: ReserveJob, ID: id})
+		if s := ann.do(1, Request{Op: CancelJob, ID: id}).Status; s != OK {
+			t.Errorf("the cancel is answered %d", s)
+		}
+	}
+	same(g, ann, "again", again)
+	bea.settleIn("b1")
+	put := bea.do(1, Request{Op: Put, Tube: bea.used, Body: []byte("x\r\n"), TTR: 1000}).ID
+	bea.do(1, Request{Op: ReserveJob, ID: put})
+	if s := ann.do(1, Request{Op: CancelJob, ID: put}).Status; s != OK {
+		t.Errorf("the cancel is answered %d", s)
+	}
+	stop()
+
+	for _, shards := range []int{2, 1, 3, 2} {
+		g, d, stop := newLoggedRig(t, fs, shards, 8<<10)
+		ann, _ := g.newWorker(1 << 30)
+		same(g, ann, "u", ids["u"][1])
+		same(g, ann, "-", ids["-"][1])
+		same(g, ann, "heir", next)
+		same(g, ann, "again", again)
+		if d.Lookup(put) >= 0 || d.Lookup(heir) >= 0 {
+			t.Errorf("%d shards: a job is there that was cancelled", shards)
+		}
+		ann.detach()
+		stop()
+	}
+	g, _, stop = newLoggedRig(t, fs, 2, 8<<10)
+	ann, _ = g.newWorker(1 << 30)
+	for _, unique := range []string{"u", "-"} {
+		for _, id := range ids[unique][1:] {
+			same(g, ann, unique, id)
+			ann.do(1, Request{Op: Delete, ID: id})
+		}
+	}
+	ann.detach()
+	stop()
+}
+
 // TestGearmanDropOnFullDisk: a put job is not buried by a drop if the log has no room
 // for that. The drop says so, and goes on when there is room.
 func TestGearmanDropOnFullDisk(t *testing.T) { synctest.Test(t, testGearmanDropOnFullDisk) }

@@ -135,11 +135,78 @@ func TestGearmanUnique(t *testing.T) {
 			ann: submit f u normal bg x         -> CREATED 1
 			bea: reserve; bury 1 5              -> RESERVED 1 x; OK
 			ann: submit f u normal bg y         -> CREATED 2
-			bea: kick-job 1                     -> OK
-			ann: inquire-unique u               -> 2 running 0, 0 of 0, 0 wait
 			bea: delete 2                       -> OK
+			bea: kick-job 1                     -> OK
+			ann: inquire-unique u               -> 1 running 0, 0 of 0, 0 wait
+			ann: check                          -> OK`)
+	})
+	t.Run("of several that are kicked the oldest has it, and then the next", func(t *testing.T) {
+		for _, unique := range []string{"u", "-"} {
+			play(t, 1, `
+				ann: submit f `+unique+` normal bg x -> CREATED 1
+				bea: watch f                    -> OK
+				bea: reserve; bury 1 5          -> RESERVED 1 x; OK
+				ann: submit f `+unique+` normal bg x -> CREATED 2
+				bea: reserve; bury 2 5          -> RESERVED 2 x; OK
+				ann: submit f `+unique+` normal bg x -> CREATED 3
+				bea: reserve; bury 3 5          -> RESERVED 3 x; OK
+				ann: submit f `+unique+` normal fg x -> CREATED 4
+				ann: check                      -> OK
+				bea: kick-job 2                 -> OK
+				# the jobs are two, and can run at once; what comes is one with the older
+				ann: submit f `+unique+` normal bg x -> CREATED 2
+				bea: kick-job 3; kick-job 1     -> OK; OK
+				ann: submit f `+unique+` normal bg x -> CREATED 1
+				ann: check                      -> OK
+				bea: delete 3                   -> OK
+				bea: reserve-job 1; bury 1 5    -> RESERVED 1 x; OK
+				ann: submit f `+unique+` normal bg x -> CREATED 2
+				ann: check                      -> OK
+				bea: reserve-job 1              -> RESERVED 1 x
+				ann: submit f `+unique+` normal bg x -> CREATED 1
+				bea: delete 1; delete 2         -> OK; OK
+				ann: submit f `+unique+` normal fg x -> CREATED 4
+				ann: check                      -> OK
+				bea: delete 4                   -> OK
+				ann <- FAIL 4
+				ann <- FAIL 4
+				ann: submit f `+unique+` normal bg x -> CREATED 5
+				ann: check                      -> OK`)
+		}
+	})
+	t.Run("the next is found by its unique", func(t *testing.T) {
+		play(t, 1, `
+			ann: submit f u normal bg one       -> CREATED 1
+			bea: watch f                        -> OK
+			bea: reserve; bury 1 1024           -> RESERVED 1 one; OK
+			ann: submit f u high bg two         -> CREATED 2
+			bea: kick-job 1                     -> OK
+			wil: can-do f                       -> OK
+			wil: grab                           -> ASSIGNED 2 f u two
+			ann: inquire-unique u               -> 1 running 0, 0 of 0, 0 wait
+			wil: grab                           -> ASSIGNED 1 f u one
+			wil: report 1 complete              -> OK
+			ann: inquire-unique u               -> 2 running 1, 0 of 0, 0 wait
+			ann: submit f u normal fg three     -> CREATED 2
+			wil: report 2 complete r            -> OK
+			ann <- COMPLETE 2 r
 			ann: inquire-unique u               -> NOT_FOUND
 			ann: check                          -> OK`)
+	})
+	t.Run("a kicked job has it in a function that was dropped meanwhile", func(t *testing.T) {
+		for _, way := range []string{"kick-job 1 -> OK", "reserve-job 1 -> RESERVED 1 x"} {
+			play(t, 1, `
+				ann: submit f u normal bg x     -> CREATED 1
+				bea: reserve-job 1; bury 1 5    -> RESERVED 1 x; OK
+				ann: drop f                     -> OK
+				ann: functions                  -> none
+				bea: `+way+`
+				ann: submit f u normal bg y     -> CREATED 1
+				ann: check                      -> OK
+				bea: delete 1                   -> OK
+				ann: functions                  -> f:0+0+0/0/0/0
+				ann: check                      -> OK`)
+		}
 	})
 }
 

@@ -41,14 +41,14 @@ func (m *model) byID(id uint64) *modelJob {
 	return nil
 }
 
-// keyed returns the job of a tube with that key.
-func (m *model) keyed(tube, key string) *modelJob {
+// keyed returns the job of a tube with that key: of several the oldest.
+func (m *model) keyed(tube, key string) (oldest *modelJob) {
 	for i := range m.jobs {
-		if j := &m.jobs[i]; key != "" && j.tube == tube && j.key == key {
-			return j
+		if j := &m.jobs[i]; key != "" && j.tube == tube && j.key == key && (oldest == nil || j.id < oldest.id) {
+			oldest = j
 		}
 	}
-	return nil
+	return oldest
 }
 
 // function returns the tube of that name, which is a function from now on.
@@ -131,11 +131,9 @@ func (m *model) bury(j *modelJob) {
 
 // unbury follows what has made a job other than buried that was.
 func (m *model) unbury(j *modelJob) {
-	if j.tasked && j.key == "" {
-		// The function may have been dropped.
-		if key := modelKey(j.unique, j.body); m.tube(j.tube).function && m.keyed(j.tube, key) == nil {
-			j.key = key
-		}
+	if j.tasked {
+		j.key = modelKey(j.unique, j.body)
+		m.tube(j.tube).function = true // if it was dropped
 	}
 }
 

@@ -91,6 +91,24 @@ func (x *trial) someID(i, shard int) uint64 {
 	return pickOne(x, "id", ids...)
 }
 
+// shelve buries a job that has a unique, or kicks it, so that there come to be several
+// of one.
+func (x *trial) shelve() {
+	jobs := x.model.pick(byReady, func(j *modelJob) bool { return j.unique != "" && j.state != reserved })
+	if len(jobs) == 0 {
+		x.Skip("there is none")
+	}
+	i, _ := x.someone(idle)
+	x.payUp(i)
+	j := pickOne(x, "job", jobs...)
+	id, shard := j.id, x.model.shardOf(j)
+	chain := []*Request{{Op: ReserveJob, ID: id}, {Op: Bury, ID: id, Pri: j.pri}}
+	if j.state == buried {
+		chain = []*Request{{Op: KickJob, ID: id}}
+	}
+	x.postCommands(i, shard, chain)
+}
+
 // canDo has a worker learn a function, or its timeout.
 func (x *trial) canDo() {
 	i, a := x.gearmanActor()

@@ -103,6 +103,7 @@ func (x *trial) run() {
 		"gearman 1":  func(*rapid.T) { x.gearman() },
 		"gearman 2":  func(*rapid.T) { x.gearman() },
 		"gearman 3":  func(*rapid.T) { x.gearman() },
+		"shelve":     func(*rapid.T) { x.shelve() },
 		"can-do":     func(*rapid.T) { x.canDo() },
 		"can't-do":   func(*rapid.T) { x.cantDo() },
 		"doze":       func(*rapid.T) { x.doze() },

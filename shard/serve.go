@@ -248,6 +248,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			// or not delayed, may not.
 			return true
 		}
+		s.revive(j)
 		s.remove(j)
 		s.makeReserved(j, r.Client)
 		r.Body = s.bodyFor(j, r.Client.waiter)

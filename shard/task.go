@@ -49,28 +49,11 @@ type Task struct {
 
 	done, total uint32 // as the worker has told
 	retries     uint32 // how often it was given back
+	heir        uint32 // its place among the heirs of its key, counted from 1; 0 if it is none
 	listeners   uint32 // in the list that follows
 	waiting     *listener
 	last        *listener
-}
-
-// taskKey is what makes two tasks of a function the same.
-type taskKey struct {
-	workload bool // the workload is the unique
-	text     string
-}
-
-// keyOf returns the key of a task with that body, which it refers to; ok is false if
-// it has none.
-func (t *Task) keyOf(body []byte) (key taskKey, ok bool) {
-	if t.Unique != "-" {
-		return taskKey{text: t.Unique}, t.Unique != ""
-	}
-	n := len(body) - len("\r\n")
-	if n == 0 {
-		return taskKey{}, false
-	}
-	return taskKey{true, unsafe.String(unsafe.SliceData(body), n)}, true
+	heirs       *heirs // of its key, if it is keyed; nil if there were none
 }
 
 // listener is a client that waits for a job, once for each time that it has
@@ -151,9 +134,8 @@ func (s *Shard) submit(r *Request) {
 		j.tasked = s.tasks.add(task)
 		s.memory.charge(task.footprint())
 		if keyed {
-			task.keyed = true
 			key, _ = task.keyOf(s.body(j)) // r's goes
-			s.noteKey(f, key, j)
+			s.noteKey(f, key, j, task)
 		}
 		if !task.Background {
 			s.logID(j.id)
@@ -206,43 +188,6 @@ func (s *Shard) keep(r *Request, j *job, task *Task) bool {
 		s.logPut(j, binlog.Ready, 0)
 	}
 	return true
-}
-
-// claimKey has tasks coalesced with j's from now on, if they are not with
-// another's.
-func (s *Shard) claimKey(j *job, task *Task) {
-	f := s.tubeOf(j).function
-	if f == nil {
-		return // it was dropped while j was buried
-	}
-	if key, ok := task.keyOf(s.body(j)); ok && f.uniques[key] == nil {
-		task.keyed = true
-		s.noteKey(f, key, j)
-	}
-}
-
-func (s *Shard) noteKey(f *function, key taskKey, j *job) {
-	if len(f.uniques) == 0 {
-		f.place = len(s.keyed)
-		s.keyed = append(s.keyed, f)
-	}
-	f.uniques[key] = j
-}
-
-// forgetKey has no task coalesced with j's any more.
-func (s *Shard) forgetKey(j *job, task *Task) {
-	if task.keyed {
-		key, _ := task.keyOf(s.body(j))
-		f := s.tubeOf(j).function
-		delete(f.uniques, key)
-		task.keyed = false
-		if len(f.uniques) == 0 {
-			last := s.keyed[len(s.keyed)-1]
-			s.keyed[f.place], last.place = last, f.place
-			s.keyed[len(s.keyed)-1] = nil
-			s.keyed = s.keyed[:len(s.keyed)-1]
-		}
-	}
 }
 
 // footprint is what a task counts for in the memory budget, in bytes.

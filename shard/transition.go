@@ -121,7 +121,11 @@ func (s *Shard) makeBuried(j *job) {
 func (s *Shard) unbury(j *job) {
 	s.tubeOf(j).buried.remove(j)
 	s.buried--
-	if j.tasked != 0 {
+}
+
+// revive has j, which is to live on, have its unique again if it is buried.
+func (s *Shard) revive(j *job) {
+	if j.state == buried && j.tasked != 0 {
 		s.claimKey(j, s.taskOf(j))
 	}
 }
@@ -142,6 +146,7 @@ func (s *Shard) remove(j *job) {
 
 // kick makes j, which is buried or delayed, ready.
 func (s *Shard) kick(j *job) {
+	s.revive(j)
 	s.remove(j)
 	j.kicks++
 	s.logChange(j, binlog.Ready, 0)

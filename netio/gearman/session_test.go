@@ -447,7 +447,7 @@ func TestAdmin(t *testing.T) {
 		line("H:host:6\t0\t0\t1\n.\n", "show jobs")
 		line("OK\r\n", "cancel job H:host:6")
 		line("OK\r\n", "create function new")
-		line("g\t0\t0\t0\nnew\t0\t0\t0\n.\n", "status")
+		line("f\t0\t0\t0\ng\t0\t0\t0\nnew\t0\t0\t0\n.\n", "status")
 		line("ERR UNKNOWN_COMMAND Unknown+server+commandfoo\r\n", "foo")
 		line("OK\r\n", "shutdown graceful")
 		line("OK\r\n", "shutdown")

@@ -1,0 +1,141 @@
+package shard
+
+import (
+	"container/heap"
+	"unsafe"
+)
+
+// Same function and same unique is one job: what is submitted is coalesced with
+// the job that has the key of both. A buried job has none, so that another can be
+// submitted in its place. When it is kicked, or reserved by its id, while that
+// other is there, both are jobs of one unique. Then the older one, by id, has the
+// key, and when it goes the next. That does not depend on who came to be there
+// first, so it is the same after a restart.
+
+// taskKey is what makes two tasks of a function the same.
+type taskKey struct {
+	workload bool // the workload is the unique
+	text     string
+}
+
+// keyOf returns the key of a task with that body, which it refers to; ok is false if
+// it has none.
+func (t *Task) keyOf(body []byte) (key taskKey, ok bool) {
+	if t.Unique != "-" {
+		return taskKey{text: t.Unique}, t.Unique != ""
+	}
+	n := len(body) - len("\r\n")
+	if n == 0 {
+		return taskKey{}, false
+	}
+	return taskKey{true, unsafe.String(unsafe.SliceData(body), n)}, true
+}
+
+// heirs are the younger jobs with the key of one that is there: a heap, the oldest
+// first. They know their places, so any can go.
+type heirs []heir
+
+type heir struct {
+	job  *job
+	task *Task
+}
+
+func (h heirs) Len() int           { return len(h) }
+func (h heirs) Less(a, b int) bool { return h[a].job.id < h[b].job.id }
+
+func (h heirs) Swap(a, b int) {
+	h[a], h[b] = h[b], h[a]
+	h[a].task.heir, h[b].task.heir = uint32(a+1), uint32(b+1)
+}
+
+// Push is heap.Interface's.
+func (h *heirs) Push(x any) {
+	e := x.(heir)
+	*h = append(*h, e)
+	e.task.heir = uint32(len(*h))
+}
+
+// Pop is heap.Interface's.
+func (h *heirs) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = heir{}
+	*h = (*h)[:last]
+	e.task.heir = 0
+	return e
+}
+
+// claimKey has tasks coalesced with j's, which has not been so far, from now on, or
+// else from when no older job has its key. The function is there from now on, if it
+// was dropped while j was buried.
+func (s *Shard) claimKey(j *job, task *Task) {
+	f := s.tubeOf(j).asFunction()
+	key, ok := task.keyOf(s.body(j))
+	if !ok {
+		return
+	}
+	owner := f.uniques[key]
+	if owner == nil {
+		s.noteKey(f, key, j, task)
+		return
+	}
+	first := s.taskOf(owner)
+	if first.heirs == nil {
+		first.heirs = new(heirs)
+	}
+	if owner.id < j.id {
+		heap.Push(first.heirs, heir{j, task})
+		return
+	}
+	heap.Push(first.heirs, heir{owner, first})
+	first.keyed = false
+	f.replaceKey(key, j, task, first)
+}
+
+// noteKey has tasks with a key that no job has coalesced with j's.
+func (s *Shard) noteKey(f *function, key taskKey, j *job, task *Task) {
+	if len(f.uniques) == 0 {
+		f.place = len(s.keyed)
+		s.keyed = append(s.keyed, f)
+	}
+	f.uniques[key] = j
+	task.keyed = true
+}
+
+// replaceKey has j have the key, which may refer to its body, and the heirs that was
+// had.
+func (f *function) replaceKey(key taskKey, j *job, task, was *Task) {
+	delete(f.uniques, key) // which may refer to the other's body
+	f.uniques[key] = j
+	task.keyed = true
+	task.heirs, was.heirs = was.heirs, nil
+}
+
+// forgetKey has no task coalesced with j's any more.
+func (s *Shard) forgetKey(j *job, task *Task) {
+	if !task.keyed && task.heir == 0 {
+		return
+	}
+	key, _ := task.keyOf(s.body(j))
+	f := s.tubeOf(j).function
+	if task.heir > 0 {
+		first := s.taskOf(f.uniques[key])
+		heap.Remove(first.heirs, int(task.heir-1))
+		return
+	}
+	task.keyed = false
+	if h := task.heirs; h != nil && h.Len() > 0 {
+		next := heap.Pop(h).(heir)
+		key, _ = next.task.keyOf(s.body(next.job))
+		f.replaceKey(key, next.job, next.task, task)
+		return
+	}
+	task.heirs = nil
+	delete(f.uniques, key)
+	if len(f.uniques) == 0 {
+		last := s.keyed[len(s.keyed)-1]
+		s.keyed[f.place], last.place = last, f.place
+		s.keyed[len(s.keyed)-1] = nil
+		s.keyed = s.keyed[:len(s.keyed)-1]
+	}
+}
