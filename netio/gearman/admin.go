@@ -4,7 +4,6 @@ package gearman
 
 import (
 	"bytes"
-	"math"
 	"strconv"
 )
 
@@ -164,10 +163,9 @@ func limits(w [][]byte) (most [priorities]uint32) {
 	return most
 }
 
-// limit reads a number as C's atoi does, where what is negative is 0, and none at
-// all. A number that is no int is the largest, where the reference leaves that to
-// chance.
-func limit(word []byte) uint32 { return uint32(min(max(integer(word), 0), math.MaxInt32)) }
+// limit reads a number as C's atoi does, modulo 2^32, where what is negative is 0,
+// and none at all.
+func limit(word []byte) uint32 { return uint32(max(int32(integer(word)), 0)) }
 
 // The admin answers that never vary. They end with CR LF, as errors do; tables
 // and what stands behind an OK end with LF.

@@ -149,7 +149,8 @@ var adminLines = []adminLine{
 	maxQueue("maxqueue f \t5\r\n", "f", 5, 5, 5),
 	maxQueue("maxqueue f 007\r\n", "f", 7, 7, 7),
 	maxQueue("maxqueue f 2147483647\r\n", "f", math.MaxInt32, math.MaxInt32, math.MaxInt32),
-	maxQueue("maxqueue f 99999999999999999999 1\r\n", "f", math.MaxInt32, 1, 0),
+	maxQueue("maxqueue f 2147483648 4294967297 -4294967295\r\n", "f", 0, 1, 1),
+	maxQueue("maxqueue f 99999999999999999999 1 -99999999999999999999\r\n", "f", 0, 1, 0),
 	notReference(maxQueue("maxqueue f 1 2 3 4\r\n", "f", 1, 2, 3)), // it closes the connection
 }
 

@@ -218,7 +218,10 @@ func integer(b []byte) int64 {
 		}
 		n = n*10 + int64(d-'0')
 	}
-	if negative {
+	switch {
+	case negative && n == math.MaxInt64:
+		n = math.MinInt64
+	case negative:
 		n = -n
 	}
 	return n
