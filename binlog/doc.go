@@ -44,7 +44,9 @@
 // be (or, where space is short, by a quarter), and the disk has still not come to
 // making the next, the shard waits for that (Log.Segment): a segment that grew by
 // all that clients send meanwhile would neither be bounded nor, on a full disk, fit
-// the space that cleaning has.
+// the space that cleaning has. And where the janitor has not come to setting space
+// aside in time the shard does that itself, which asks the file system, and may
+// wait for another log that does so.
 //
 // # Cleaning
 //
@@ -54,8 +56,10 @@
 // the end, and drops it (Log.Drop). Only ever the oldest: what it says of jobs
 // that are gone may then be forgotten with it. So a directory holds at most
 // about twice what its jobs take, and two segments a shard: the one that is
-// written and the space set aside. On a full disk, where that space is all there
-// is for the copies, the next segment waits until the file of the last is gone.
+// written and the space set aside. (Of which there is more for more jobs, and as
+// much less of what is of no use, see Log.Extra.) On a full disk, where that space
+// is all there is for the copies, the next segment waits until the file of the last
+// is gone, and changes that find no room wait for the shard to clean.
 // What is copied may have been on the disk long since; a server that never syncs
 // leaves it to the system when the copy is, too.
 //

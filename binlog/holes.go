@@ -63,6 +63,9 @@ type holed struct {
 	err      error  // why the last of them could not be read
 	failures *int   // how many reads may fail, in all files that share it
 	row      int    // how many have failed, one behind the other
+	// trouble is an error that says nothing of the disk, such as that there is no
+	// memory: what could not be read then may not be taken for damage.
+	trouble error
 }
 
 // hole is a part of a file, in bytes from its beginning.
@@ -127,7 +130,9 @@ func (f *holed) piece(p []byte, off int64) (int, error) {
 // fail makes a hole of the page that could not be read, and maybe of some behind
 // it.
 func (f *holed) fail(off int64, err error) {
-	f.err = withoutName(err)
+	if f.err = withoutName(err); !isUnreadable(err) {
+		f.trouble = err
+	}
 	from := off - off%page
 	to := from + page<<max(0, min(f.row-inARow, 40))
 	f.row++

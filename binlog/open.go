@@ -166,6 +166,9 @@ func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 		return s, err
 	}
 	b := file.header()
+	if file.trouble != nil {
+		return s, file.trouble
+	}
 	s.crash = tornHeader(b) && len(file.holes) == 0
 	h, err := decodeHeader(b, n)
 	var future versionError

@@ -204,6 +204,40 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
+// TestTroubleIsNoDamage: what cannot be read because the system has no memory, say,
+// is not taken for damage of the disk: the server does not start, and all is there
+// when it does.
+func TestTroubleIsNoDamage(t *testing.T) {
+	all := history(t)
+	want := without(all, nothing)
+	for _, errno := range []syscall.Errno{syscall.ENOMEM, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.ESTALE, syscall.EPERM} {
+		for first := range 12 {
+			f := disk(all)
+			reads := 0
+			f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+				if op == faultfs.OpReadAt && strings.Contains(name, "segment.") {
+					if reads++; reads > first {
+						return errno
+					}
+				}
+				return nil
+			})
+			st, err := binlog.Open(config(f, 2))
+			for i := 0; err == nil && i < st.Streams(); i++ {
+				_, err = st.Replay(i, noJobs())
+			}
+			if !errors.Is(err, errno) && reads > first {
+				t.Fatalf("%v from read %d on: %v", errno, first+1, err)
+			}
+			if st != nil {
+				st.Close()
+			}
+			f.SetFault(nil)
+			finds(t, f, want)
+		}
+	}
+}
+
 // unreadable has reads of files fail.
 func unreadable(f *faultfs.FS, names ...string) { refuse(f, faultfs.OpReadAt, names...) }
 

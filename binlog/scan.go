@@ -14,7 +14,7 @@ type scanner struct {
 	size int64
 	pos  int64 // of what comes next
 
-	window []byte // of the file, from windowAt on
+	window []byte // of the file, from at on
 	at     int64
 
 	// damaged is called for what lies between two blocks and is none.

@@ -109,7 +109,7 @@ func blocksAre(n uint64) string {
 }
 
 // segment reads one back.
-func (r *replayer) segment(name segmentName) error {
+func (r *replayer) segment(name segmentName) (err error) {
 	f, err := r.store.openSegment(name)
 	if err != nil {
 		return err
@@ -119,6 +119,11 @@ func (r *replayer) segment(name segmentName) error {
 	if err != nil {
 		return err
 	}
+	defer func() {
+		if err == nil {
+			err = file.trouble
+		}
+	}()
 	if f, ok := f.(closed); ok {
 		file.err = f.err // without trying
 		r.skipUnread(name, file)

@@ -75,8 +75,11 @@
 //     about a thousand jobs at a time, nor fills a batch of the log with more than
 //     belongs in one, nor do the reserves of a pipeline look through more than some
 //     hundred thousand tubes at a time: see steps.go. But a single reserve looks
-//     through all that its client watches here, and a client that goes leaves at once
-//     all that it has.
+//     through all that its client watches here, a client that goes leaves at once all
+//     that it watches, and lists and statistics are about all tubes and clients at
+//     once.
+//   - Nothing waits for the disk but what tells of a change, until it is in the log; and
+//     a change that finds the disk full, while cleaning is about to make room.
 //   - Large bodies are never copied; an answer refers to the job's body even when
 //     the job is deleted before the answer has been written.
 //   - The garbage collector does nothing for each job.

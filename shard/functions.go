@@ -83,7 +83,7 @@ func (s *Shard) dropFunction(r *Request) (more bool) {
 		r.Status = Failed
 		return false
 	}
-	if s.failSome(t, r) {
+	if s.failSome(t, r) || s.roomComes(r) {
 		return true
 	}
 	// A job that somebody has reserved may still have its unique there.

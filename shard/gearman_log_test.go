@@ -319,6 +319,12 @@ func testGearmanDropOnFullDisk(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	fs.Leave(0)
+	fs.SetFault(func(op faultfs.Op, _ string, _ int64, _ int) error {
+		if op == faultfs.OpReadAt {
+			return syscall.ENOMEM // so that cleaning makes no room
+		}
+		return nil
+	})
 	drop := func(want Status) (buried int) {
 		t.Helper()
 		if s := bea.do(0, Request{Op: DropFunction, Name: "f"}).Status; s != want {
@@ -330,6 +336,7 @@ func testGearmanDropOnFullDisk(t *testing.T) {
 	bea.detach()
 	stop()
 
+	fs.SetFault(nil)
 	fs.SetCapacity(1 << 30)
 	g, _, stop = newLoggedRig(t, fs, 1, 64<<10)
 	bea = g.newPerson().settleIn("f")
