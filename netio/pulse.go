@@ -9,27 +9,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// beat is how long the monitor may sleep while there is something to do, and so about how long a connection may wait because
-// another takes its time; when it is awake it polls the network every 10 ms. A pulse ends so many beats after a connection was
-// last awake: each costs the wake-up of a thread or two, and to begin one costs as much as a few, since a monitor that was woken
-// looks around every 20 µs at first.
+// beat is how long the monitor may sleep while there is something to do, and so
+// about how long a connection may wait because another takes its time; when it is
+// awake it polls the network every 10 ms. A pulse ends so many beats after a
+// connection was last awake: each costs the wake-up of a thread or two, and to begin
+// one costs as much as a few, since a monitor that was woken looks around every 20 µs
+// at first.
 const (
 	beat  = 100 * time.Millisecond
 	beats = 10
 )
 
-// A pulse makes up for what the calls in syscall.go do not tell the runtime. A thread that the poller has woken for one connection
-// wakes no other to poll in its place; it polls itself, when the connection parks. If that takes long, it is the monitor that
-// polls, and that has connections share a processor. But when all processors are idle the monitor goes to sleep, until the next
-// timer and for up to a minute, and what ends that sleep early is a system call that the runtime knows of: then nobody else
-// would be served, with a processor to spare.
+// A pulse makes up for what the calls in syscall.go do not tell the runtime. A
+// thread that the poller has woken for one connection wakes no other to poll in its
+// place; it polls itself, when the connection parks. If that takes long, it is the
+// monitor that polls, and that has connections share a processor. But when all
+// processors are idle the monitor goes to sleep, until the next timer and for up to a
+// minute, and what ends that sleep early is a system call that the runtime knows of:
+// then nobody else would be served, with a processor to spare.
 //
-// So a timer is set as long as connections wake up, which bounds that sleep; and the first that wakes up after a pause makes such
-// a call. That costs a server that has something to do now and then some 0.2 % of a core, an idle one nothing, and a connection no
-// more than to read a word that is seldom written.
+// So a timer is set as long as connections wake up, which bounds that sleep; and the
+// first that wakes up after a pause makes such a call. That costs a server that has
+// something to do now and then some 0.2 % of a core, an idle one nothing, and a
+// connection no more than to read a word that is seldom written.
 type pulse struct {
-	left  atomic.Int32 // beats until it ends; 0 when it has ended
-	timer *time.Timer  // set unless left is 0
+	// left is how many beats there are until it ends, 0 when it has ended. Connections
+	// set it to the most, the timer counts it down; who finds or makes it 0 knows that
+	// nobody else sets the timer.
+	left  atomic.Int32
+	timer *time.Timer // set unless left is 0
 }
 
 func newPulse() *pulse {
