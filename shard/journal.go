@@ -290,6 +290,7 @@ func (s *Shard) refused(r *Request) bool {
 		r.Status = Failed
 	case !s.log.FitsChange(s.copies()):
 		s.noRoom(r)
+		s.lacks = true
 	default:
 		return false
 	}
@@ -299,7 +300,7 @@ func (s *Shard) refused(r *Request) bool {
 // noRoom answers r, for which the log has no room: the disk is full, or has
 // failed when more space was to be set aside.
 func (s *Shard) noRoom(r *Request) {
-	r.Status, s.lacks = OutOfMemory, true
+	r.Status = OutOfMemory
 	if s.log.Err() != nil {
 		s.failed = true
 		r.Status = Failed

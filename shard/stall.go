@@ -14,7 +14,7 @@ type stalls struct {
 	chains []stalled // in the order in which they came
 	// trying is what was taken from chains and is being served again.
 	trying stalled
-	// lacks is that the request that is being served has found no room.
+	// lacks is that the request that is being served has found no room for a change.
 	lacks bool
 	// news is that there may be room, or that there will be none.
 	news bool
@@ -31,8 +31,12 @@ func (s *Shard) roomComes(r *Request) bool {
 	if !s.lacks || s.failed || s.ending || s.stalls.trying.request == r && s.stalls.trying.until <= s.now {
 		return false
 	}
-	s.tidy()
-	return s.cleaning || s.toClean || s.log.Dropping()
+	if s.tidy(); s.cleaning || s.toClean || s.log.Dropping() {
+		return true
+	}
+	// It may have come since: then r only goes on in the next turn.
+	s.lacks = !s.log.FitsChange(s.copies())
+	return !s.lacks
 }
 
 // stall leaves r for when there is room.
