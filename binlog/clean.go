@@ -9,9 +9,9 @@ import (
 // ReadPuts reads a segment back that is no longer written, for cleaning: it
 // calls step with the ids of the jobs that were put in it, some at a time:
 // together their records have about that many bytes. Any goroutine may call it.
-// An error is one of step's, or one that says nothing of the disk. What the disk
-// cannot read, or is damaged, is logged and passed over: jobs of which step is not
-// told may be in there.
+// An error is one of step's. What cannot be read, or is damaged, is passed over, and
+// logged if that says something of the disk: jobs of which step is not told may be in
+// there.
 func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error) error {
 	name := segmentName{l.stream.epoch, l.stream.shard, segment}
 	f, err := l.store.fs.Open(filepath.Join(l.store.cfg.Dir, name.String()))
@@ -63,8 +63,7 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 		}
 	}
 	switch {
-	case file.trouble != nil:
-		return file.trouble // it is tried again
+	case file.trouble != nil: // the file stays what it was
 	case file.err != nil:
 		l.unreadable(name, file.err)
 	case damaged > 0:

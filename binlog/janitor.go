@@ -99,7 +99,7 @@ func (j *janitor) work() (wait time.Duration) {
 	}
 	if j.jobs.Load() > 0 && !j.full.Load() {
 		defer func() {
-			if wait == 0 {
+			if wait == 0 || wait > glanceEvery {
 				wait = glanceEvery
 			}
 		}()

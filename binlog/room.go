@@ -244,6 +244,7 @@ func (l *Log) FitsPut(n int) bool {
 	l.fresh++
 	if l.full.Load() {
 		l.full.Store(false)
+		poke(l.janitor.wake) // it looks at the disk again
 		if !l.announced {
 			return true // it comes and goes
 		}

@@ -111,6 +111,7 @@ func (s *Shard) tidy() {
 		s.sealed -= s.segments[0].bytes
 		s.segments = s.segments[1:]
 		s.appended(s.log.Drop(s.segments[0].index))
+		s.changes--
 	}
 	s.toClean = false
 	if s.cleaning || len(s.segments) == 1 {
@@ -137,6 +138,12 @@ func (s *Shard) tidy() {
 	}
 	if s.sealed <= bound {
 		return
+	}
+	if s.segments[0].index > s.passEnd {
+		if s.passEnd != 0 && s.changes == s.changesThen {
+			return // all was written again since the last change: it does not become less
+		}
+		s.passEnd, s.changesThen = s.segments.last().index, s.changes
 	}
 	if s.segments[0].index >= s.log.Written() {
 		s.toClean = true
@@ -173,11 +180,11 @@ func (s *Shard) cleanSome(r *Request) {
 // gives back any: what is left of the largest segment. It may come to each before
 // anything is gained, and lose a little with each.
 func (s *Shard) copies() int64 {
-	if !s.log.Full() {
+	if !s.log.Full() || len(s.segments) == 1 {
 		return 0
 	}
-	if last := s.segments.last().index; s.mostAsOf != last {
-		s.most, s.mostAsOf = 0, last
+	if ends := [2]uint64{s.segments[0].index, s.segments.last().index}; s.mostAsOf != ends {
+		s.most, s.mostAsOf = 0, ends
 		for _, seg := range s.segments[:len(s.segments)-1] {
 			s.most = max(s.most, min(seg.bytes, seg.live+int64(seg.jobs)*weightOff))
 		}
@@ -188,6 +195,7 @@ func (s *Shard) copies() int64 {
 // move writes j again, to the end of the log.
 func (s *Shard) move(j *job) {
 	s.log.Migrated(1)
+	defer func(before uint64) { s.changes = before }(s.changes)
 	s.displace(j)
 	switch j.state {
 	case delayed:

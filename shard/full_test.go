@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func incompressible(rng *rand.Rand, n int) []byte {
 // with room; jobs change many times what that holds, since cleaning begins while
 // it has room for its copies.
 func TestSuddenlyFull(t *testing.T) {
-	for _, tc := range []struct{ jobs, size int }{{500, 1000}, {100, 1000}, {5000, 10}} {
+	for _, tc := range []struct{ jobs, size int }{{500, 1000}, {100, 1000}, {5000, 10}, {3, 70000}, {245, 1000}} {
 		synctest.Test(t, func(t *testing.T) {
 			f := faultfs.New()
 			g, _, stop := newLoggedRig(t, f, 1, 256<<10)
@@ -60,4 +61,38 @@ func TestSuddenlyFull(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// TestIdleOnAFullDisk: cleaning comes to an end, also where records take more than is
+// reckoned, and so are never as few as it would like.
+func TestIdleOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		g, _, stop := newLoggedRig(t, f, 1, 256<<10)
+		rng := rand.New(rand.NewPCG(1, 1))
+		p := g.newPerson().settleIn("a")
+		for range 20_000 {
+			p.do(0, Request{Op: Put, Tube: p.used, Pri: 4e9, TTR: 4e9, Delay: 4e6, Body: incompressible(rng, 10)})
+		}
+		time.Sleep(time.Second)
+		f.Leave(0)
+		if r := p.do(0, Request{Op: Put, Tube: p.used, Body: incompressible(rng, 300<<10)}); r.Status != OutOfMemory {
+			t.Errorf("a put on a full disk is answered %d", r.Status)
+		}
+		time.Sleep(time.Minute)
+		var written atomic.Int64
+		f.SetFault(func(op faultfs.Op, _ string, _ int64, n int) error {
+			if op == faultfs.OpWriteAt {
+				written.Add(int64(n))
+			}
+			return nil
+		})
+		time.Sleep(time.Minute)
+		if n := written.Load(); n > 0 {
+			t.Errorf("%d bytes were written in a minute in which nobody asked for anything", n)
+		}
+		f.SetCapacity(1 << 30)
+		p.detach()
+		stop()
+	})
 }

@@ -86,8 +86,12 @@ func (s *Shard) dropFunction(r *Request) (more bool) {
 	if s.failSome(t, r) || s.roomComes(r) {
 		return true
 	}
+	if r.Status != OK {
+		t.function.dropped = false // it stays
+		return false
+	}
 	// A job that somebody has reserved may still have its unique there.
-	if f := t.function; r.Status == OK && f.dropped && len(f.uniques) == 0 {
+	if f := t.function; f.dropped && len(f.uniques) == 0 {
 		t.function = nil
 		s.drop(t)
 	}

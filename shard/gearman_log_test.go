@@ -320,8 +320,8 @@ func testGearmanDropOnFullDisk(t *testing.T) {
 	time.Sleep(time.Second)
 	fs.Leave(0)
 	fs.SetFault(func(op faultfs.Op, _ string, _ int64, _ int) error {
-		if op == faultfs.OpReadAt {
-			return syscall.ENOMEM // so that cleaning makes no room
+		if op == faultfs.OpRemove {
+			return syscall.EPERM // so that cleaning makes no room
 		}
 		return nil
 	})

@@ -32,10 +32,13 @@ type journal struct {
 	// toClean is that the oldest is to be cleaned once it is written.
 	toClean bool
 	// most is what cleaning may have to copy of a segment, as it was when mostAsOf
-	// became the last; they only become smaller.
+	// became the first and the last; they only become smaller.
 	most     int64
-	mostAsOf uint64
-	cleaner  *cleaner
+	mostAsOf [2]uint64
+	// changes counts what was appended, but by cleaning. changesThen is what it was
+	// when cleaning began to go through all segments, up to passEnd.
+	changes, changesThen, passEnd uint64
+	cleaner                       *cleaner
 	// cleanAfter is when cleaning may be tried again after it was given up for
 	// want of disk space, on the shards' clock.
 	cleanAfter int64
@@ -267,6 +270,7 @@ func (s *Shard) logID(id uint64) {
 }
 
 func (s *Shard) appended(bytes int) {
+	s.changes++
 	s.segments.last().bytes += int64(bytes)
 	s.logged = true
 }

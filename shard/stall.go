@@ -5,8 +5,12 @@ package shard
 // its chain: so a client that is faster than that is slowed down, not refused.
 // Puts do not wait: what they take does not come back before jobs are deleted.
 
-// stallMost is how long a change waits for room at most.
-const stallMost = 5 * second
+// stallMost is how long a change waits for room at most, with others of its chain
+// that do so; stallRetry is after what time it looks whether others have made some.
+const (
+	stallMost  = 5 * second
+	stallRetry = second / 20
+)
 
 // stalls are the chains that wait for room.
 type stalls struct {
@@ -28,10 +32,10 @@ type stalled struct {
 
 // roomComes tells whether r, which has found no room, is to wait for it.
 func (s *Shard) roomComes(r *Request) bool {
-	if !s.lacks || s.failed || s.ending || s.stalls.trying.request == r && s.stalls.trying.until <= s.now {
+	if !s.lacks || s.failed || s.ending || s.stalls.trying.request != nil && s.stalls.trying.until <= s.now {
 		return false
 	}
-	if s.tidy(); s.cleaning || s.toClean || s.log.Dropping() {
+	if s.tidy(); s.cleaning || s.toClean || s.log.Dropping() || s.now < s.cleanAfter {
 		return true
 	}
 	// It may have come since: then r only goes on in the next turn.
@@ -43,12 +47,12 @@ func (s *Shard) roomComes(r *Request) bool {
 func (s *Shard) stall(r *Request) {
 	l := &s.stalls
 	until := s.now + stallMost
-	if l.trying.request == r {
+	if l.trying.request != nil { // r is of its chain
 		until = l.trying.until
 	}
 	l.chains = append(l.chains, stalled{r, until})
 	l.due.owner = l
-	s.schedule(&l.due, until)
+	s.schedule(&l.due, min(until, s.now+stallRetry))
 }
 
 // tryAgain serves what waits for room.
@@ -65,6 +69,9 @@ func (s *Shard) tryAgain() {
 
 // expire is due's: what has waited long enough is refused.
 func (l *stalls) expire(s *Shard) int64 {
+	if l.trying.request != nil {
+		return s.now + stallRetry // they are being tried
+	}
 	s.tryAgain()
 	return 0 // what waits on has said so
 }
