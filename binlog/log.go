@@ -327,11 +327,8 @@ func (l *Log) Commit(held Held, live int) bool {
 		l.to.room.Add(-g.promise)
 		l.written.Add(uint64(g.records))
 		l.fresh = 0
-		if before := l.jobs.Load(); int64(live) != before {
+		if int64(live) != l.jobs.Load() {
 			l.jobs.Store(int64(live))
-			if before == 0 {
-				poke(l.janitor.wake) // it looks at the disk from now on
-			}
 		}
 	}
 	l.mu.Lock()

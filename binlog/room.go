@@ -325,10 +325,10 @@ func (l *Log) setAside(n int64) bool {
 }
 
 // Holds says how many jobs the log has when its shard starts, and how many bytes
-// they take, as Weigh does; and it sets aside what they are owed, before the puts of other shards can take it. Where the disk does
-// not have all of the reserve that is the shard's share of what is left for it and
-// those that have not said it yet, but no less than deletes may take, if that is
-// there. A log's shard says it once.
+// they take, as Weigh does; and it sets aside what they are owed, before the puts of
+// other shards can take it. Where the disk does not have all of the reserve that is
+// the shard's share of what is left for it and those that have not said it yet, but
+// no less than deletes may take, if that is there. A log's shard says it once.
 func (l *Log) Holds(jobs int, bytes int64) {
 	l.jobs.Store(int64(jobs))
 	l.Weigh(bytes)
