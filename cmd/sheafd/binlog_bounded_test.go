@@ -45,12 +45,16 @@ func (g *gauge) stop() int64 {
 }
 
 // bound is how many bytes a directory may take: about twice the live data plus
-// two segments a shard. What is added is for the header of each job, a segment
-// for being about that: for deletes, and for batches that run over; and one for
-// what is written before cleaning has its turn, on a machine that is busy with
-// other tests. Segments are tiny here.
+// two segments a shard. What is added is for the header of each job; a segment
+// for being about that, for deletes, and for batches that run over; one for what
+// is written before cleaning has its turn; what is set aside in the next segment
+// as well while a shard goes over to it, for deletes and, up to half of the live
+// data, for changes; and, on a disk that is busy with other tests, two for what is
+// written while the janitor waits for a sync: segments become twice their size
+// before a shard waits for it. Segments are tiny here.
 func bound(jobs, size, segment, shards int) int64 {
-	return int64(2*jobs*(size+64) + 4*segment*shards)
+	live := jobs * (size + 64)
+	return int64(2*live + 6*segment*shards + 48*jobs + live/2)
 }
 
 // manyJobs is how many jobs pass through: SHEAFD_TEST_JOBS says if it is to be

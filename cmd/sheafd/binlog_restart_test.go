@@ -245,6 +245,13 @@ func TestBinlogRestart(t *testing.T) {
 			s.end(sig)
 			c = withBinlog(t, dir, "--shards", "2").talk()
 			exhume(c, graves)
+			for id, job := range was.jobs { // those with a delay of two seconds are ready
+				if job["pri"] == "12" {
+					until(t, "its delay is over", func() bool {
+						return c.yaml(fmt.Sprintf("stats-job %d", id))["state"] == "ready"
+					})
+				}
+			}
 			// What is ready comes in its order.
 			c.says("WATCHING 2", "watch a")
 			var before [2]uint64
