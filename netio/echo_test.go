@@ -176,6 +176,7 @@ type echo struct {
 	aborted chan struct{}
 	body    []byte
 	skip    bool // in a line that is too long
+	total   int  // bytes that Serve was given; were it read from in, a wait would keep in's buffer alive
 }
 
 var bigBody = bytes.Repeat([]byte("0123456789abcde\n"), 1<<16)
@@ -192,21 +193,21 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 		e.c.Write([]byte("\n"))
 		e.body = nil
 	}
-	total := len(in)
+	e.total = len(in)
 	for {
 		i := bytes.IndexByte(in, '\n')
 		if i < 0 {
 			if len(in) == ReadSize {
 				e.skip = true
-				return total, nil
+				return e.total, nil
 			}
 			if e.skip {
-				return total, nil
+				return e.total, nil
 			}
 			if len(in) > 0 {
 				e.h.begun.Add(1)
 			}
-			return total - len(in), nil
+			return e.total - len(in), nil
 		}
 		line := in[:i+1]
 		in = in[i+1:]
@@ -227,7 +228,7 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 				if have < size {
 					e.c.ReadInto(e.body[have:])
 					e.h.begun.Add(1)
-					return total - len(in), nil
+					return e.total - len(in), nil
 				}
 				e.c.WriteBody(e.body)
 				e.c.Write([]byte("\n"))
@@ -244,10 +245,10 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 		case "panic\n":
 			panic("as told")
 		case "quit\n":
-			return total - len(in), io.EOF
+			return e.total - len(in), io.EOF
 		case "fail\n":
 			e.c.Write([]byte("FAILED\n"))
-			return total - len(in), errors.New("as told")
+			return e.total - len(in), errors.New("as told")
 		case "park\n", "wait\n":
 			if line[0] == 'p' {
 				in = e.c.Idle(in)
@@ -260,7 +261,7 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 			case <-e.hung:
 				e.c.Write([]byte("HUNGUP\n"))
 			case <-e.aborted:
-				return total - len(in), errAborted
+				return e.total - len(in), errAborted
 			}
 		case "hold\n":
 			e.h.waiting <- e

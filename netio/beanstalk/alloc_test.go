@@ -19,6 +19,7 @@ func TestAllocationsPerCommand(t *testing.T) {
 	if raceDetector {
 		t.Skip("not with the race detector")
 	}
+	fewProcessors(t)
 	for _, shards := range []int{1, 7} {
 		for _, depth := range []int{1, 64} {
 			for name, log := range withAndWithoutBinlog(t) {
@@ -87,6 +88,7 @@ func TestAllocationsOfAWorker(t *testing.T) {
 	if raceDetector {
 		t.Skip("not with the race detector")
 	}
+	fewProcessors(t)
 	addr := startServer(t, router.Config{Shards: 7})
 	p := newPipeliner(t, addr, "tube", 1, 128, 1)
 	p.write([]byte("watch t1\r\nwatch t2\r\nwatch t3\r\nwatch t4\r\n"))
@@ -137,6 +139,13 @@ func TestAllocationsOfAWorker(t *testing.T) {
 			t.Errorf("%q: %.3f allocations", c.send, got)
 		}
 	}
+}
+
+// fewProcessors leaves Go as few processors as testing.AllocsPerRun does, or nearly:
+// each has pools of its own to fill after a collection.
+func fewProcessors(t *testing.T) {
+	before := runtime.GOMAXPROCS(2)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 }
 
 // mallocs returns how many allocations the process makes while f runs.

@@ -59,7 +59,15 @@ type command struct {
 	pause    uint32 // pause-tube; seconds, as sent: of 0 the reference makes a nanosecond
 	count    uint32 // kick
 	id       uint64 // reserve-job, delete, release, bury, touch, peek, kick-job, stats-job
-	tube     []byte // use, watch, ignore, stats-tube, pause-tube; a part of the line, valid as long as it is
+	tube     []byte // use, watch, ignore, stats-tube, pause-tube, if accepted; a part of the line, see takeTube
+}
+
+// takeTube returns the name of the tube, of which c has no more then: it is a part
+// of the input, whose buffer an idle connection would keep alive.
+func (c *command) takeTube() string {
+	name := string(c.tube)
+	c.tube = nil
+	return name
 }
 
 // A rejection is parse's verdict on a line.
@@ -208,8 +216,11 @@ func (c *command) parseID(v verb, args []byte) rejection {
 // before numbers no space is skipped.
 func (c *command) parseTube(v verb, args []byte) rejection {
 	c.verb = v
+	if !nameIsOK(args) {
+		return badFormat
+	}
 	c.tube = args
-	return verdict(nameIsOK(args))
+	return accepted
 }
 
 func (c *command) parsePut(args []byte) rejection {
@@ -270,13 +281,17 @@ func (c *command) parsePauseTube(args []byte) rejection {
 	for i < len(args) && inName[args[i]] {
 		i++
 	}
-	c.tube = args[:i]
+	name := args[:i]
 	n := numbers{rest: args[i:]}
 	c.pause = n.uint32()
-	if n.end() && len(c.tube) > 0 && !nameIsOK(c.tube) {
+	switch {
+	case !n.end() || len(name) == 0:
+		return badFormat
+	case !nameIsOK(name):
 		return badName
 	}
-	return verdict(n.end() && len(c.tube) > 0)
+	c.tube = name
+	return accepted
 }
 
 // inName holds the bytes that a tube's name is made of.

@@ -32,6 +32,7 @@ type session struct {
 
 	rest   []byte // what Serve was given and has not consumed
 	unsent bool   // there are answers in the output buffer
+	given  uint32 // how many bytes Serve was given
 	err    error  // ends the connection
 
 	put  *partialPut // a put whose body is being read, if its size is not 0
@@ -127,14 +128,16 @@ func (s *session) Close() {
 
 // Serve is netio.Session's: it serves all commands that are complete.
 func (s *session) Serve(in []byte) (n int, err error) {
-	s.rest, s.unsent = in, false
+	// The length is read from the session below: if it were read from in, a wait
+	// would keep the read buffer alive that conn.Idle has given back.
+	s.rest, s.given, s.unsent = in, uint32(len(in)), false
 	for s.err == nil && s.step() {
 	}
 	if s.err == nil {
 		s.flush()
 		s.client.Rest()
 	}
-	n = len(in) - len(s.rest)
+	n = int(s.given) - len(s.rest)
 	s.rest = nil
 	return n, s.err
 }
@@ -209,9 +212,9 @@ func (s *session) serve() {
 	case cmdKick:
 		r.N = uint64(cmd.count)
 	case cmdStatsTube:
-		r.Name = string(cmd.tube)
+		r.Name = cmd.takeTube()
 	case cmdPauseTube:
-		r.Name, r.Delay = string(cmd.tube), cmd.pause
+		r.Name, r.Delay = cmd.takeTube(), cmd.pause
 	}
 	s.queue(r)
 }
@@ -239,11 +242,7 @@ func (s *session) refuse(op shard.Op) {
 
 // serveAlone serves the commands that the engine does not queue.
 func (s *session) serveAlone() {
-	var name string
-	switch s.cmd.verb {
-	case cmdUse, cmdWatch, cmdIgnore:
-		name = string(s.cmd.tube) // a part of the input, which flush may give back
-	}
+	name := s.cmd.takeTube() // flush may give the input back
 	s.flush()
 	if s.err != nil {
 		return
