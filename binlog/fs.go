@@ -2,10 +2,14 @@ package binlog
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +39,9 @@ type FS interface {
 	// and Free how many more.
 	Size(name string) (int64, error)
 	Free(name string) (int64, error)
-	// Writable is nil if files can be made in that directory.
+	// Writable is nil if that file can be read and written, or if files can be
+	// made in that directory. It is an error that says what to do if it is a
+	// directory where root would make files that its owner cannot use.
 	Writable(name string) error
 }
 
@@ -126,10 +132,34 @@ func statfs(name string) (size, free int64, err error) {
 }
 
 func (osFS) Writable(name string) error {
-	if err := unix.Faccessat(unix.AT_FDCWD, name, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	mode := uint32(unix.R_OK | unix.W_OK)
+	if info.IsDir() {
+		mode |= unix.X_OK
+	}
+	if err := unix.Faccessat(unix.AT_FDCWD, name, mode, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write to", Path: name, Err: err}
 	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; info.IsDir() && owner != 0 && os.Geteuid() == 0 {
+		return ownerError(owner)
+	}
 	return nil
+}
+
+// ownerError says that a directory belongs to another user than root, which we
+// are. Root may write anywhere, but what it writes is its own, and that user's
+// server could not start on it any more. (Others are told by the system what they
+// may not write; where they may, as on a volume that a group shares, they do.)
+func ownerError(owner uint32) error {
+	id := strconv.FormatUint(uint64(owner), 10)
+	who, start := "the user with id "+id, "start sheafd as that user"
+	if u, err := user.LookupId(id); err == nil {
+		who, start = "user "+u.Username, "start sheafd with -u "+u.Username
+	}
+	return fmt.Errorf("it belongs to %s, and sheafd runs as user root, whose files that user's sheafd could not use: %s, or give the directory and all that is in it to root (chown -R)", who, start)
 }
 
 type osFile struct{ *os.File }

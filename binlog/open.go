@@ -18,7 +18,7 @@ func (st *Store) open() error {
 	if err := st.makeDir(dir); err != nil {
 		return err
 	}
-	if err := st.fs.Writable(dir); err != nil {
+	if err := st.writable(); err != nil {
 		return err
 	}
 	var err error
@@ -38,6 +38,31 @@ func (st *Store) open() error {
 		return err
 	}
 	return st.listBeanstalkd()
+}
+
+// writable looks whether the directory and our files in it can be written. That
+// is done before anything is: a file of another user, which a start as root or a
+// backup may have left, could else be found when some others are changed already.
+func (st *Store) writable() error {
+	if err := st.fs.Writable(st.cfg.Dir); err != nil {
+		return err
+	}
+	entries, err := st.fs.ReadDir(st.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		_, ours := parseSegmentName(e.Name())
+		if ours = ours || e.Name() == "lock" || e.Name() == manifestName; !ours || !e.Type().IsRegular() {
+			continue
+		}
+		// What the disk cannot tell is for those to say who read the file, and a
+		// server that has the directory may be removing it.
+		if err := st.fs.Writable(filepath.Join(st.cfg.Dir, e.Name())); errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeDir makes a directory, if it is not there. Those above it have to be: a

@@ -195,9 +195,15 @@ func (f *FS) Free(name string) (size int64, err error) {
 	return size, err
 }
 
-// Writable is nil if the directory exists; a Fault can say otherwise.
+// Writable is nil if the file or directory exists; a Fault can say otherwise.
 func (f *FS) Writable(name string) error {
-	return f.do(OpWritable, name, 0, 0, func() error { return f.exists(name) })
+	return f.do(OpWritable, name, 0, 0, func() error {
+		_, err := f.find(filepath.Clean(name))
+		if err == syscall.EISDIR {
+			return nil
+		}
+		return err
+	})
 }
 
 func (f *FS) exists(dir string) error {

@@ -267,6 +267,116 @@ func TestBinlogOfAnotherOwner(t *testing.T) {
 	s.stop()
 }
 
+// own gives a directory and what is in it to a user, and its group.
+func own(t *testing.T, dir string, uid int) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, uid, uid))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What root wrote into another user's directory that user's server could not
+// read.
+func TestBinlogOfAnotherOwnerAsRoot(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	top := shortDir(t)
+	if err := os.Chmod(top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "log")
+	refused := func(parts ...string) {
+		t.Helper()
+		for _, args := range [][]string{{"-b", dir}, {"-b", dir, "-u", "root"}, {"-b", dir + "/"}, {"-b", dir, "--binlog-strict", "--shards", "5"}} {
+			refuses(t, dir, command(t, onLoopback(args...)...), append(parts, "and sheafd runs as user root", "(chown -R)")...)
+		}
+	}
+	nobody := func() *exec.Cmd { return command(t, onLoopback("-b", dir, "-u", "nobody")...) }
+	// One with nothing in it does not even get a lock.
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	own(t, dir, 65534)
+	refused("it belongs to user nobody", "start sheafd with -u nobody, or ")
+	s := run(t, nobody())
+	jobs, serial := known{}, uint64(0)
+	jobs.putAll(s.talk(), "tube", 100, 3, &serial)
+	s.stop()
+	refused("it belongs to user nobody", "start sheafd with -u nobody, or ")
+	if err := os.Symlink("log", filepath.Join(top, "link")); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, top+"/link", command(t, onLoopback("-b", top+"/link")...), "it belongs to user nobody")
+	untouched(t, dir, func() {
+		if dump := dumped(t, dir, 0); strings.Count(dump, " put ") != len(jobs) {
+			t.Errorf("root's dump of the directory:\n%s", dump)
+		}
+	})
+	s = run(t, nobody())
+	jobs.check(s.talk())
+	s.stop()
+	// There need not be a name for it.
+	own(t, dir, 54321)
+	refused("it belongs to the user with id 54321", "start sheafd as that user, or ")
+	own(t, dir, 0)
+	jobs.check(withBinlog(t, dir).talk())
+}
+
+// A volume that a group shares, as Kubernetes has it, need not belong to the user.
+func TestBinlogOfTheGroup(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	top := shortDir(t)
+	dir := filepath.Join(top, "log")
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	jobs, serial := known{}, uint64(0)
+	for _, cmd := range []*exec.Cmd{
+		command(t, onLoopback("-b", dir, "-u", "nobody")...),
+		asNobody(command(t, onLoopback("-b", dir)...)),
+		asNobody(command(t, onLoopback("-b", dir, "--shards", "3")...)),
+	} {
+		s := run(t, cmd)
+		jobs.check(s.talk())
+		jobs.putAll(s.talk(), "tube", 100, 3, &serial)
+		s.stop()
+	}
+}
+
+// Files of another user in a directory of ours are found before any is changed,
+// also those that can be read, and before there is a lock.
+func TestBinlogWithFilesOfAnotherOwner(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	top := shortDir(t)
+	if err := os.Chmod(top, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(top, "log")
+	filled(t, dir, "--shards", "2")
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	own(t, dir, 65534)
+	segments := segmentsOf(t, dir)
+	odd := segments[len(segments)-1]
+	if err := os.Chown(odd, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, mode := range []os.FileMode{0o600, 0o644} {
+		if err := os.Chmod(odd, mode); err != nil {
+			t.Fatal(err)
+		}
+		for _, shards := range []string{"2", "3"} {
+			refuses(t, dir, command(t, onLoopback("-b", dir, "-u", "nobody", "--shards", shards)...), odd+": permission denied: the user that sheafd runs as, with id 65534, must")
+		}
+	}
+}
+
 // sumOf is the checksum of the format.
 func sumOf(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
