@@ -428,3 +428,68 @@ func TestDropWithoutRoomInItsBatch(t *testing.T) {
 	}
 	s.close()
 }
+
+// TestDropWhenTheDiskFails: where the janitor is to remove segments and to make the
+// next one, and that fails, they stay. What they wait for was not synced, and is not
+// any more.
+func TestDropWhenTheDiskFails(t *testing.T) {
+	for _, fail := range []faultfs.Op{faultfs.OpCreate, faultfs.OpSyncDir, faultfs.OpAllocate} {
+		t.Run(fail.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testDropWhenTheDiskFails(t, fail) })
+		})
+	}
+}
+
+func testDropWhenTheDiskFails(t *testing.T, fail faultfs.Op) {
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.Sync = time.Millisecond
+	s := serve(t, cfg)
+	l := s.logs[0]
+	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", noise(binlog.MinSegment))) })
+	synctest.Wait()
+	first := segments(t, f)[0]
+	// There is no third segment, so that is tried again and again.
+	fails(f, faultfs.OpCreate, syscall.EMFILE)
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+	synctest.Wait()
+	if l.Settled() == 1 || l.Ready() {
+		t.Fatalf("the shard is in segment %d, and there is a next one: %t", l.Settled(), l.Ready())
+	}
+	var failing atomic.Bool
+	syncing, open := make(chan struct{}), make(chan struct{})
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		switch {
+		case failing.Load() && op == fail:
+			return syscall.EIO
+		case failing.Load() && op == faultfs.OpSync:
+			t.Errorf("%s is synced", name)
+		case failing.Load():
+		case op == faultfs.OpCreate:
+			return syscall.EMFILE
+		case op == faultfs.OpSync:
+			close(syncing)
+			<-open
+		}
+		return nil
+	})
+	s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "b")) })
+	<-syncing
+	time.Sleep(time.Second) // then it is time to try
+	// While it does, both come to be done next.
+	failing.Store(true)
+	s.does(0, func(l *binlog.Log) {
+		l.Put(job(1, "a", noise(binlog.MinSegment)))
+		l.Drop(l.Settled())
+	})
+	synctest.Wait()
+	close(open)
+	synctest.Wait()
+	if err := l.Err(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("the log has failed with %v", err)
+	}
+	if f.Read(filepath.Join(dir, first)) == nil {
+		t.Errorf("%s is removed", first)
+	}
+	s.store.Close()
+}
