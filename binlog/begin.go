@@ -18,11 +18,11 @@ func (st *Store) Begin() ([]*Log, error) {
 	if st.cfg.Strict && len(st.damages) > 0 {
 		return nil, st.wrap(st.refusal())
 	}
+	st.elseToDo = st.withoutRoom()
+	st.rewriting.Store(st.rearranged)
 	logs, err := st.begin()
 	if err != nil {
-		for _, l := range st.logs {
-			l.Close()
-		}
+		_ = st.closeLogs()
 		st.logs = nil // Close comes, too
 		return nil, st.wrap(err)
 	}
@@ -207,6 +207,11 @@ func (st *Store) Commit() error {
 	if err := st.commit(); err != nil {
 		return st.wrap(err)
 	}
+	for _, l := range st.logs {
+		if err := l.Err(); err != nil && st.rearranged {
+			return err // it may not have been logged, see Log.fail
+		}
+	}
 	return nil
 }
 
@@ -222,6 +227,7 @@ func (st *Store) commit() error {
 		return err
 	}
 	st.counts = true
+	st.rewriting.Store(false)
 	for _, t := range st.streams {
 		for _, n := range t.names {
 			if err := st.retire(n.String()); err != nil {
@@ -247,6 +253,26 @@ func (st *Store) ended() error {
 		return nil
 	}
 	return st.wrap(err)
+}
+
+// takeBack removes the segments of a rearrangement that has failed. Those that it
+// does not come to are leftovers, which the next start removes.
+func (st *Store) takeBack() {
+	m, err := readManifest(st.fs, st.cfg.Dir)
+	damaged := st.lost && errors.Is(err, errManifest) && !isUnreadable(err)
+	if err != nil && !damaged || m != nil && m.epoch == st.epoch {
+		return // they may count: the manifest is replaced, and that was not known to be for good
+	}
+	entries, err := st.fs.ReadDir(st.cfg.Dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		n, ok := parseSegmentName(e.Name())
+		if ours := ok && n.epoch == st.epoch; ours || e.Name() == manifestName+".new" {
+			_ = st.remove(e.Name())
+		}
+	}
 }
 
 func (st *Store) remove(name string) error {

@@ -76,7 +76,8 @@
 // with files of beanstalkd's in it: all jobs are written to segments of that
 // epoch, and when they are synced the manifest is replaced. Until then the old
 // epoch counts, from then on the new one, and what is left of the other is
-// removed by the next start.
+// removed by the next start. (If there is no room for all jobs once more, Close
+// removes what was written of them.)
 //
 // A manifest that is damaged, missing, of another directory (no segment has its
 // id, and some have another), an old one (there are segments of a newer epoch,

@@ -36,6 +36,7 @@ type Log struct {
 	tried, stayed time.Time
 	lacked        int64     // bytes that there were not when it was tried
 	said          time.Time // when the disk was last said to be full
+	refusal       error     // why there was no room, when that was last so
 	announced     bool      // and it was not said since that there is room again
 	dropped       uint64    // segments before this one are needed no more
 
@@ -127,6 +128,9 @@ func (l *Log) fail(err error) {
 	err = l.store.wrap(err)
 	if l.failure.CompareAndSwap(nil, &err) {
 		poke(l.news)
+		if l.store.rewriting.Load() {
+			return // it is why the server does not start
+		}
 		l.store.log.Error("binlog: a shard's log has failed; it answers INTERNAL_ERROR to all changes until the server is restarted on a healthy disk",
 			"shard", l.stream.shard, "err", err)
 		if f := l.failed.Load(); f != nil {

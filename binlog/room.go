@@ -254,6 +254,15 @@ func (l *Log) FitsPut(n int) bool {
 	return true
 }
 
+// NoRoom is why FitsPut has reported false, where all jobs are to be written again
+// and that is the end of it. It says what to do.
+func (l *Log) NoRoom() error {
+	if err := l.Err(); err != nil {
+		return err
+	}
+	return l.store.wrap(l.refusal)
+}
+
 // promised is how many bytes deletes may take.
 func (l *Log) promised() int64 {
 	return owedDeletes(l.jobs.Load()) + int64(l.fresh)*(owedDelete+owedBlock)
@@ -384,6 +393,10 @@ func (l *Log) noRoom(err error) {
 		return
 	}
 	l.full.Store(true)
+	l.refusal = err
+	if l.store.rewriting.Load() {
+		return // nobody puts anything: NoRoom says it
+	}
 	if !l.announced && time.Since(l.said) >= quiet {
 		l.said, l.announced = time.Now(), true
 		l.store.log.Error("binlog: "+what+": puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)

@@ -67,6 +67,8 @@ type Store struct {
 
 	rearranged bool          // what was read does not stay where it is
 	counts     bool          // what is written counts from now on
+	rewriting  atomic.Bool   // all jobs are being written again: if that fails nobody is served, and the start says why
+	elseToDo   string        // if there is no room for that, as of Begin
 	told       bool          // what says that a segment is there is believed: its header is synced before
 	epoch      uint32        // that is written
 	newest     uint32        // epoch of any segment that there is
@@ -116,10 +118,25 @@ func (st *Store) wrap(err error) error {
 		err = fmt.Errorf("%w: stop that one first, or use another directory", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w: the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", err, os.Geteuid())
+	case isFull(err) && st.rewriting.Load() && st.elseToDo != "":
+		err = fmt.Errorf("there is no room to write all jobs again, each for its shard: %w: %s; nothing is lost", err, st.elseToDo)
 	case errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("%w: correct the path, or move the file that is in the way", err)
 	}
 	return fmt.Errorf("binlog %s: %w", st.cfg.Dir, err)
+}
+
+// withoutRoom is what to do where there is no room to write all jobs again, nothing
+// if there are none.
+func (st *Store) withoutRoom() string {
+	switch m := st.manifest; {
+	case st.Streams() == 0:
+		return ""
+	case m == nil || m.shards == 0 || m.shards == st.cfg.Shards:
+		return "make room on the disk"
+	default:
+		return fmt.Sprintf("make room on the disk, or start with --shards %d as before", m.shards)
+	}
 }
 
 // report keeps and logs a damage. Any goroutine may call it.
@@ -214,16 +231,25 @@ func (st *Store) Stats() Stats {
 // Close ends the logs, has the manifest say how far they came, and gives up the
 // directory. Nothing may be appended any more.
 func (st *Store) Close() error {
-	var errs []error
-	for _, l := range st.logs {
-		errs = append(errs, l.Close())
-	}
-	err := errors.Join(errs...)
+	err := st.closeLogs()
 	if err == nil {
 		err = st.ended()
 	}
 	st.unlock()
 	return err
+}
+
+// closeLogs ends the logs. If they were to be all that there is and never came to
+// count, the disk has their room again.
+func (st *Store) closeLogs() error {
+	var errs []error
+	for _, l := range st.logs {
+		errs = append(errs, l.Close())
+	}
+	if len(st.logs) > 0 && st.rearranged && !st.counts {
+		st.takeBack()
+	}
+	return errors.Join(errs...)
 }
 
 func (st *Store) unlock() {

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -367,6 +370,135 @@ func TestStartOnAFullDisk(t *testing.T) {
 	st.Close()
 	if !maps.Equal(files(t, f), before) {
 		t.Error("something is left behind")
+	}
+}
+
+// TestRearrangementWithoutRoom for all jobs once more: the start says so and what to
+// do, and nothing of puts, of which there are none. What it has written goes, and the
+// next start has all jobs, also with the number of shards from before.
+func TestRearrangementWithoutRoom(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 2))
+	for id := uint64(1); id <= 40; id++ {
+		s.does(int(id%2), func(l *binlog.Log) { l.Put(job(id, "a", noise(2000))) })
+	}
+	s.close()
+	before := files(t, f)
+	want, _ := readBack(t, config(f, 2))
+	const todo = ": no space left on device: make room on the disk, or start with --shards 2 as before; nothing is lost"
+	enospc := func(op faultfs.Op, file string, from int64) func(*faultfs.FS) {
+		return func(f *faultfs.FS) {
+			f.SetFault(func(o faultfs.Op, name string, off int64, _ int) error {
+				if o == op && strings.Contains(name, file) && off >= from {
+					return syscall.ENOSPC
+				}
+				return nil
+			})
+		}
+	}
+	full := map[string]func(*faultfs.FS){
+		"nothing kept of what was set aside": enospc(faultfs.OpWriteAt, "segment.", 1000),
+		"not even for a header":              enospc(faultfs.OpWriteAt, "segment.", 0),
+		"the manifest cannot be made":        enospc(faultfs.OpCreate, "manifest.new", 0),
+		"the manifest cannot be written":     enospc(faultfs.OpWriteAt, "manifest.new", 0),
+	}
+	for pages := int64(0); pages < 40; pages++ {
+		full[fmt.Sprint(pages, " pages")] = func(f *faultfs.FS) { f.Leave(pages * 4096) }
+	}
+	for what, fills := range full {
+		f := disk(before)
+		fills(f)
+		var log strings.Builder
+		cfg := config(f, 3)
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		st := open(t, cfg)
+		found := replay(t, st)
+		err := errors.New("it does not end")
+		ends(t, what, func() { err = rewrites(st, found) })
+		if err == nil || !strings.HasPrefix(err.Error(), "binlog "+dir+": there is no room to write all jobs again, each for its shard: ") || !strings.HasSuffix(err.Error(), todo) {
+			t.Errorf("%s: %v", what, err)
+		}
+		st.Close()
+		if log.Len() > 0 {
+			t.Errorf("%s: it is logged\n%s", what, &log)
+		}
+		if !maps.Equal(files(t, f), before) {
+			t.Errorf("%s: these are left: %s", what, names(t, f))
+		}
+		f.SetFault(nil)
+		f.SetCapacity(1 << 30)
+		for _, shards := range []int{2, 3} {
+			s := serve(t, config(f, shards))
+			s.found.same(t, want)
+			s.close()
+		}
+	}
+}
+
+// rewrites writes jobs to the logs of a directory that is rearranged, as the shards
+// do it.
+func rewrites(st *binlog.Store, found *jobs) error {
+	logs, err := st.Begin()
+	if err != nil {
+		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(found.of)) {
+		j, l := found.of[id], logs[id%uint64(len(logs))]
+		l.Segment()
+		if !l.FitsPut(mostPut(&j)) {
+			return l.NoRoom()
+		}
+		l.Put(&j)
+		if err := l.Flush(); err != nil {
+			return err
+		}
+	}
+	return st.Commit()
+}
+
+// TestRearrangementFails on a disk that does: nothing is lost, whatever it is that
+// fails, and what was written goes if it does not count.
+func TestRearrangementFails(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 2))
+	for id := uint64(1); id <= 9; id++ {
+		s.does(int(id%2), func(l *binlog.Log) { l.Put(job(id, "a", noise(900))) })
+	}
+	s.close()
+	before := files(t, f)
+	want, _ := readBack(t, config(f, 2))
+	for n := 1; ; n++ {
+		f := disk(before)
+		var ops atomic.Int64
+		var last atomic.Pointer[string]
+		st := open(t, config(f, 3))
+		found := replay(t, st)
+		f.SetFault(func(op faultfs.Op, name string, _ int64, _ int) error {
+			if op < faultfs.OpOpen && ops.Add(1) == int64(n) {
+				what := op.String() + " " + name
+				last.Store(&what)
+				return syscall.EIO
+			}
+			return nil
+		})
+		err := rewrites(st, found)
+		st.Close()
+		if last.Load() == nil {
+			break
+		}
+		if err != nil && strings.Count(err.Error(), "binlog "+dir) != 1 {
+			t.Errorf("%s fails: %v", *last.Load(), err)
+		}
+		if err != nil && string(f.Read(dir+"/manifest")) == before["manifest"] && !strings.HasPrefix(*last.Load(), "remove") && !maps.Equal(files(t, f), before) {
+			t.Errorf("%s fails: these are left: %s", *last.Load(), names(t, f))
+		}
+		for _, f := range []*faultfs.FS{f.Kill(), f.Crash(rand.New(rand.NewPCG(1, uint64(n))))} {
+			got, damages := readBack(t, config(f, 2))
+			if got.same(t, want); len(damages) > 0 {
+				t.Errorf("%s fails: %v", *last.Load(), damages)
+			}
+			serve(t, config(f, 2)).close()
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (w *writer) block(to *segment, b []byte, promise int64) error {
 
 // withRoom does something until the disk has room for it: one that keeps what
 // was set aside has, but not all do. It gives up when nobody waits any more, or
-// not yet: the server ends, or starts.
+// not yet: the server ends, or starts, or may go on with what it had.
 func (w *writer) withRoom(try func() error) error {
 	for {
 		err := try()
@@ -175,7 +175,7 @@ func (w *writer) withRoom(try func() error) error {
 			w.stuck.Store(false)
 			return err
 		}
-		if w.to == nil || w.Err() != nil || w.ends() {
+		if w.to == nil || w.Err() != nil || w.ends() || w.store.rewriting.Load() {
 			return err
 		}
 		if !w.stuck.Swap(true) {

@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"slices"
 
 	"github.com/sheafq/sheaf/binlog"
@@ -198,7 +197,7 @@ func (r *Recovery) Write(log *binlog.Log) error {
 			r.segments.add(log.Segment())
 		}
 		if !log.FitsPut(r.mostPut(j)) {
-			return errors.New("the disk is too full to write all jobs of the directory again for this number of shards: make room, or start with the number from before")
+			return log.NoRoom()
 		}
 		record := binlog.Job{
 			Meta:    j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at),

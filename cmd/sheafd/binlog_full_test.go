@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -252,6 +253,54 @@ func TestBinlogRestartOnFullDisk(t *testing.T) {
 		f.putsWork()
 		f.server.stop()
 	})
+}
+
+// All jobs are to be written again, and there is no room for that: the server says
+// so, and nothing of puts, since there are none, and has the directory as it was.
+func TestBinlogNoRoomForAnotherNumberOfShards(t *testing.T) {
+	t.Parallel()
+	f := &fullTest{fullDisk: fullDisk{4, "65536", 2}, T: t, dir: smallDisk(t, 4), jobs: known{}}
+	f.serve()
+	for i := range fullTubes {
+		f.jobs.putAll(f.talker, f.tube(i), 1000, 80, &f.serial)
+	}
+	f.server.stop()
+	dir := filepath.Join(f.dir, "log")
+	list := func() (all []string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			all = append(all, fmt.Sprintf("%s %x %v", e.Name(), sumOf(b), err))
+		}
+		return all
+	}
+	before := list()
+	for range 2 {
+		r := finish(t, command(t, onLoopback("-b", dir, "--shards", "3")...))
+		lines := strings.Split(strings.TrimSuffix(r.stderr, "\n"), "\n")
+		last := lines[len(lines)-1]
+		if r.code != 1 || len(lines) != 2 || !strings.Contains(lines[0], `msg="binlog: read back"`) ||
+			!strings.HasPrefix(last, "sheafd: binlog "+dir+": there is no room to write all jobs again, each for its shard: ") ||
+			!strings.HasSuffix(last, ": no space left on device: make room on the disk, or start with --shards 2 as before; nothing is lost") {
+			t.Errorf("exit status %d:\n%s", r.code, r.stderr)
+		}
+		if after := list(); !slices.Equal(after, before) {
+			t.Errorf("the directory had\n%s\nand has\n%s", strings.Join(before, "\n"), strings.Join(after, "\n"))
+		}
+	}
+	f.serve()
+	f.jobs.check(f.talker)
+	f.server.stop()
+	if err := unix.Mount("", f.dir, "", unix.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	f.shards = 3
+	f.serve()
+	f.jobs.check(f.talker)
+	f.server.stop()
 }
 
 // Another program takes all that is left of the disk, at once: that the disk was
