@@ -491,3 +491,90 @@ func TestIDsOfTheUnread(t *testing.T) {
 		}
 	}
 }
+
+// TestUnbegunThatCouldNotBeRead: a segment that a crash has left before it was
+// anything, and that starts could not read, is none when it can be read, and goes. But
+// one that is known to have begun is damaged if it then is empty.
+func TestUnbegunThatCouldNotBeRead(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		for _, content := range []string{"", strings.Repeat("\x00", 2*pageSize)} {
+			for starts := 1; starts <= 3; starts++ {
+				for _, killed := range []bool{false, true} {
+					for _, before := range []bool{false, true} { // whether there is a segment in front of it
+						testUnbegunThatCouldNotBeRead(t, begun, content, starts, killed, before)
+					}
+				}
+			}
+		}
+	}
+}
+
+func testUnbegunThatCouldNotBeRead(t *testing.T, begun bool, content string, starts int, killed, before bool) {
+	what := fmt.Sprintf("begun %t, %d bytes, %d starts, killed %t, one before it %t", begun, len(content), starts, killed, before)
+	f := faultfs.New()
+	cfg := config(f, 1)
+	cfg.Strict = true
+	s := serve(t, cfg)
+	s.does(0, func(l *binlog.Log) { l.Put(job(1, "a", "body")) })
+	last := "segment.1.0.00000002"
+	if begun {
+		s.rolls(0, 2)
+		s.does(0, func(l *binlog.Log) { l.Put(job(3, "a", "body")) })
+	}
+	s.halt(f)
+	if !begun && !before {
+		// A server that never synced has lost what it wrote.
+		last = "segment.1.0.00000001"
+		f.Write(dir+"/manifest", binlog.WithoutSynced(f.Read(dir+"/manifest")))
+	}
+	f.Write(dir+"/"+last, []byte(content))
+	op := faultfs.OpOpen
+	if content != "" {
+		op = faultfs.OpReadAt
+	}
+	refuse(f, op, last)
+	cfg.Strict = false
+	jobs := 0
+	if begun || before {
+		jobs++
+	}
+	for i := range starts {
+		s := serve(t, cfg)
+		s.does(0, func(l *binlog.Log) { l.Put(job(uint64(1e6+i), "a", "meanwhile")) })
+		jobs++
+		if killed {
+			s.halt(f)
+		} else {
+			s.close()
+		}
+	}
+	f.SetFault(nil)
+	want := ""
+	if begun {
+		want = place(last, 0)
+	}
+	is := func(cfg binlog.Config) {
+		t.Helper()
+		if got, damages := readBack(t, cfg); len(got.of) != jobs || at(damages) != want {
+			t.Errorf("%s: %d jobs, want %d: %v", what, len(got.of), jobs, damages)
+		}
+	}
+	for n, due := 1, before; due; n++ { // wherever that is cut short
+		left := f.Kill()
+		cut := left.Cut(n)
+		serve(t, config(left, 1)).close()
+		select {
+		case left := <-cut:
+			is(config(left, 1))
+		default:
+			due = false
+		}
+	}
+	for range 3 {
+		is(cfg)
+		serve(t, cfg).close()
+		if left := f.Read(dir+"/"+last) != nil; left != begun {
+			t.Errorf("%s: the file is there: %t", what, left)
+		}
+	}
+}

@@ -101,7 +101,7 @@ func newLog(st *Store, t *stream) (*Log, error) {
 	l.oldest.Store(seg.name.index)
 	if len(t.names) > 0 {
 		l.oldest.Store(t.names[0].index)
-		l.writer.previous = max(t.names[len(t.names)-1].index, t.lost)
+		l.writer.previous = t.previous()
 	}
 	if err := l.writer.begin(seg, l.writer.seq); err != nil {
 		return nil, errors.Join(fmt.Errorf("beginning %s: %w", seg.name, err), l.abandon(seg))

@@ -48,6 +48,7 @@ type stream struct {
 	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
 	unread   []segmentName // those of which nothing can be read
+	unsure   segmentName   // the last, if it is one of those and nothing tells that it had begun
 	lost     uint64        // the last segment, if it is known to have been there and is not; else 0
 	gaps     []gap         // that the manifest of this start has
 	widened  bool          // one of them is new
@@ -162,9 +163,10 @@ func (r *replayer) header(name segmentName, sc *scanner) (counts bool, err error
 		r.skipFile(name)
 		r.report(name, 0, "%v: the file is ignored", err)
 		return false, nil
-	case r.isLast(name) && !r.told(name) && unbegun(sc, r.next):
+	case !r.told(name) && (r.isLast(name) || r.unnamed(name)) && unbegun(sc, r.next):
 		// The server went down before anything in it counted.
 		r.stream.unbegun = append(r.stream.unbegun, name)
+		r.moveGaps(name)
 		r.dump.unbegun(name)
 		return false, nil
 	default:
@@ -251,6 +253,39 @@ func (r *replayer) told(name segmentName) bool {
 	return r.synced != 0 && (name.index == r.begun || name.index == r.rolled)
 }
 
+// unnamed tells whether a segment is not the last any more for no other reason than
+// that a start could not read it, and had nothing that tells that it had begun: then
+// the segment behind it does not name it, see previous.
+func (r *replayer) unnamed(name segmentName) bool {
+	if !r.store.wasDamaged(name) || r.isLast(name) {
+		return false
+	}
+	next := r.names[slices.Index(r.names, name)+1]
+	f, err := r.store.openSegment(next)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	failures := 1
+	file, err := newHoled(f, &failures)
+	if err != nil {
+		return false
+	}
+	h, err := decodeHeader(file.header(), next)
+	return err == nil && h.previous < name.index
+}
+
+// moveGaps has what was left out behind a segment that had not begun, and goes, be
+// behind the one before it.
+func (r *replayer) moveGaps(name segmentName) {
+	for i := range r.gaps {
+		if g := &r.gaps[i]; g.behind == name && r.tail.index != 0 {
+			g.behind = r.tail
+			r.widened = true // the manifest has to say so before the file is gone
+		}
+	}
+}
+
 // hide notes that so many bytes could not be read. The next server may be able
 // to: what this one writes behind them must not have the numbers of their
 // blocks, or it would be taken for what was there before. Nor may new jobs have the
@@ -271,6 +306,9 @@ func (r *replayer) skipUnread(name segmentName, f *holed) {
 		r.badEnd()
 	}
 	r.pass(name)
+	if r.isLast(name) && !r.told(name) {
+		r.unsure = name
+	}
 	r.unread = append(r.unread, name)
 	r.hide(f.size)
 }
@@ -468,6 +506,20 @@ func (r *replayer) lose(index uint64) {
 // nothing nor what a crash leaves.
 func (r *replayer) badEnd() {
 	r.report(r.tail, r.end, "the last %d bytes are damaged: %s", r.size-r.end, recordsLost)
+}
+
+// previous returns the segment that the next one of the stream says is before it, 0
+// for none. It does not say so of one that may never have begun: it would be missed
+// when that is known, and the file is removed.
+func (t *stream) previous() uint64 {
+	names := t.names
+	if n := len(names); n > 0 && names[n-1] == t.unsure {
+		names = names[:n-1]
+	}
+	if len(names) == 0 {
+		return t.lost
+	}
+	return max(names[len(names)-1].index, t.lost)
 }
 
 // drop takes the segments before that one off the list of the stream, and

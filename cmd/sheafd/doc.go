@@ -16,8 +16,9 @@
 // With -b jobs are kept in a directory, see package binlog. It is opened, as the
 // user of -u, when the sockets are bound and before anything is accepted:
 // clients that connect meanwhile wait. If it cannot be used sheafd says why in
-// one line and exits with status 1; nothing in it is changed then. "binlog dump"
-// prints what is in a directory, a record a line, also while a server uses it.
+// one line and exits with status 1; nothing in it is changed then. That is so, too,
+// if it belongs to another user and sheafd is root. "binlog dump" prints what is
+// in a directory, a record a line, also while a server uses it.
 //
 // # Sockets
 //
