@@ -70,13 +70,13 @@ type Conn struct {
 	// Of the connection's goroutine only.
 	fd      int  // the descriptor while inside the callback of raw.Read, which keeps it from being closed; else -1
 	watched bool // registered with the hang-up watcher
+	refused bool // the session has ended with an error that is not io.EOF
+	moved   bool // bytes came in since active was set
+	armed   bool // a read deadline for the idle timeout is set
+	expects bool // see Expect
+	overdue bool // the idle timeout has passed: end if there is nothing to read
 	err     error
-	refused bool      // the session has ended with an error that is not io.EOF
 	active  time.Time // when this connection last parked after progress; for the idle timeout
-	moved   bool      // bytes came in since active was set
-	armed   bool      // a read deadline for the idle timeout is set
-	expects bool      // see Expect
-	overdue bool      // the idle timeout has passed: end if there is nothing to read
 	torn    time.Time // in a shutdown: until when more of a torn command is waited for
 	pokee   Poked     // the session, if it is one; nil if not
 	parks   uint64    // how often it has parked, see giveWay; it does not begin at zero, or all connections would be in step

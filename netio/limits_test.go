@@ -215,6 +215,38 @@ func TestIdleTimeoutSparesASlowReader(t *testing.T) {
 	}
 }
 
+// Unread tells who does not read from who reads slowly.
+func TestUnread(t *testing.T) {
+	h := newHarness(t, Config{MaxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
+	c := h.dial()
+	c.send("hold\n")
+	conn := h.blocked().c
+	h.release <- struct{}{}
+	c.want("HELD")
+	if d := conn.Unread(); d != 0 {
+		t.Errorf("%v where nothing is to be written", d)
+	}
+	begin := time.Now()
+	const answers = 4
+	c.send("%s", strings.Repeat(fmt.Sprintf("big %d\n", len(bigBody)), answers))
+	eventually(t, "it waits", func() bool { return conn.Unread() > 50*time.Millisecond })
+	if d := conn.Unread(); d > time.Since(begin) {
+		t.Errorf("%v after %v", d, time.Since(begin))
+	}
+	read := time.Now()
+	if _, err := io.CopyN(io.Discard, c.r, int64(len(bigBody))); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it has read", func() bool { return conn.Unread() < time.Since(read) })
+	if conn.Unread() == 0 {
+		t.Error("nothing waits any more")
+	}
+	if _, err := io.CopyN(io.Discard, c.r, int64((answers-1)*len(bigBody)+answers)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all is written", func() bool { return conn.Unread() == 0 })
+}
+
 // The server runs out of descriptors in a process of its own, which is this
 // test binary again.
 func TestOutOfDescriptors(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -48,7 +49,25 @@ type output struct {
 	werr    error                      // the first error in writing; it stays
 
 	onWritable func(fd uintptr) bool // writeMore as a closure, made at the first write that has to wait
+
+	// unread is when the peer last took something of a write that has to wait, as sinceStart says it; 0 while none has.
+	// The connection's goroutine writes it, anyone may read it: see Unread.
+	unread atomic.Int64
 }
+
+// Unread says for how long the peer has taken nothing of what is being written to it, 0 if nothing has to wait. Any goroutine
+// may call it.
+func (c *Conn) Unread() time.Duration {
+	if t := c.unread.Load(); t != 0 {
+		return sinceStart() - time.Duration(t)
+	}
+	return 0
+}
+
+// sinceStart is a clock that nobody sets.
+func sinceStart() time.Duration { return time.Since(start) }
+
+var start = time.Now().Add(-1) // so that it never says 0
 
 // A vector is what writev needs. It comes from a pool and holds no pointer while it is there.
 type vector struct {
@@ -174,7 +193,9 @@ func (c *Conn) writeOut() error {
 		c.onWritable = c.writeMore
 	}
 	c.armWrite()
-	if err := c.raw.Write(c.onWritable); err != nil {
+	err := c.raw.Write(c.onWritable)
+	c.unread.Store(0)
+	if err != nil {
 		return err
 	}
 	return c.werr
@@ -203,9 +224,10 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 	return true
 }
 
-// armWrite bounds the wait for a peer that does not read. The deadline of a wait that is over does no harm: the next one
+// armWrite notes that the peer did read, or that a wait for it begins, and bounds that. The deadline of a wait that is over does no harm: the next one
 // sets its own, and the direct write knows none.
 func (c *Conn) armWrite() {
+	c.unread.Store(int64(sinceStart()))
 	if idle := c.srv.config.IdleTimeout; idle > 0 {
 		c.nc.SetWriteDeadline(time.Now().Add(idle)) // fails on a closed connection only, as the write will
 	}

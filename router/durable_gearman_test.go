@@ -181,5 +181,6 @@ func durGrab(r *Router, tubes map[string]bool) map[uint64]*shard.Task {
 // deafPeer is a connection that nothing is told.
 type deafPeer struct{}
 
-func (deafPeer) Poke() {}
-func (deafPeer) Kill() {}
+func (deafPeer) Poke()                 {}
+func (deafPeer) Unread() time.Duration { return time.Hour }
+func (deafPeer) Kill()                 {}

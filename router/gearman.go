@@ -12,8 +12,8 @@ import (
 // the rest is below. They never wait: what they are told later comes as events.
 
 // NewGearmanClient makes a client that uses and watches nothing. The peer is told
-// when there are events for it, and ended when more than most bytes of them have
-// not been taken. Close ends the client.
+// when there are events for it, and ended when too many have not been taken: more
+// than most bytes, see shard.NewInbox. Close ends the client.
 func (r *Router) NewGearmanClient(peer shard.Peer, most int64) (*Client, *shard.Inbox) {
 	b := shard.NewInbox(peer, most)
 	return r.newClient(shard.NewListener(b)), b

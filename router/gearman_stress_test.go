@@ -157,6 +157,8 @@ func (w *wire) Poke() {
 	}
 }
 
+func (w *wire) Unread() time.Duration { return time.Hour }
+
 func (w *wire) Kill() { w.t.Error("a connection is killed that reads") }
 
 // one has one request served.

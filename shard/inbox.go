@@ -1,6 +1,9 @@
 package shard
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // EventKind says what an Event tells.
 type EventKind uint8
@@ -30,14 +33,25 @@ type Event struct {
 // footprint is about how much memory the event takes, in bytes.
 func (e *Event) footprint() int64 { return 80 + int64(len(e.Data)) }
 
-// Peer is the other side of an Inbox: the connection of the client. Both
-// methods may be called by any goroutine, and do not block.
+// Peer is the other side of an Inbox: the connection of the client. All methods
+// may be called by any goroutine, and do not block.
 type Peer interface {
 	// Poke says that the inbox is not empty any more.
 	Poke()
-	// Kill ends the client: it has not read what was sent to it for too long.
+	// Unread says for how long the peer has taken nothing of what is being sent to
+	// it; 0 if nothing has to wait.
+	Unread() time.Duration
+	// Kill ends the client: too much waits for it.
 	Kill()
 }
+
+// A client for which more waits than its Inbox should hold is killed when it has
+// read nothing for deafAfter, or when it is muchMore times as much: who reads, but
+// more slowly than its results come, is to get them.
+const (
+	deafAfter = 10 * time.Second
+	muchMore  = 16
+)
 
 // Inbox is where a client gets events. Shards put them in, from any goroutine;
 // the client takes them out. Like a Mailbox it is a stack that is taken whole
@@ -45,17 +59,19 @@ type Peer interface {
 type Inbox struct {
 	top  atomic.Pointer[Event]
 	held atomic.Int64 // bytes in it; shards add, the client subtracts
-	most int64        // it holds at most so many bytes, or one event
+	most int64        // it should hold at most so many bytes, or one event
 	peer Peer
 }
 
 // NewInbox returns an empty inbox of a client whose peer is killed when more
-// than most bytes are waiting for it.
+// than most bytes are waiting for it, and it has read nothing for 10 s, or when it
+// are 16 times as many. One event may have any size.
 func NewInbox(peer Peer, most int64) *Inbox { return &Inbox{peer: peer, most: most} }
 
 // put puts e in. Any goroutine may call it.
 func (b *Inbox) put(e *Event) {
-	if n := e.footprint(); b.held.Add(n) > max(b.most, n) {
+	n := e.footprint()
+	if held := b.held.Add(n); held > max(b.most, n) && (b.peer.Unread() > deafAfter || held > max(muchMore*b.most, n)) {
 		b.peer.Kill()
 		return
 	}

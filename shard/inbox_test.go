@@ -13,6 +13,14 @@ import (
 type waker struct {
 	wake  chan struct{}
 	kills atomic.Int64
+	reads bool // Unread says so
+}
+
+func (w *waker) Unread() time.Duration {
+	if w.reads {
+		return deafAfter
+	}
+	return deafAfter + 1
 }
 
 func (w *waker) Kill() { w.kills.Add(1) }
@@ -92,6 +100,25 @@ func TestInboxFull(t *testing.T) {
 	}
 	if b.put(event(0)); w.kills.Load() != 1 {
 		t.Error("not killed for one more")
+	}
+}
+
+// TestInboxOfASlowReader: who reads is killed for much more only.
+func TestInboxOfASlowReader(t *testing.T) {
+	e := func() *Event { return &Event{Kind: Data, Data: make([]byte, 100)} }
+	w := &waker{wake: make(chan struct{}, 1), reads: true}
+	b := NewInbox(w, 10*e().footprint())
+	for i := range 10 * muchMore {
+		if b.put(e()); w.kills.Load() != 0 {
+			t.Fatalf("killed for event %d", i)
+		}
+	}
+	if b.put(e()); w.kills.Load() != 1 {
+		t.Errorf("%d kills for one event too many", w.kills.Load())
+	}
+	n := 0
+	if b.Take(func(*Event) { n++ }); n != 10*muchMore {
+		t.Errorf("%d events are taken", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -92,6 +93,8 @@ type fakePeer struct {
 	inbox        *Inbox
 	pokes, kills atomic.Int64
 }
+
+func (p *fakePeer) Unread() time.Duration { return deafAfter + 1 }
 
 func (p *fakePeer) Poke() { p.pokes.Add(1) }
 func (p *fakePeer) Kill() { p.kills.Add(1) }

@@ -43,7 +43,7 @@ func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets,
 		return all, nil
 	}
 	config.NewSession = gearman.New(gearman.Config{
-		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(), Location: time.Local,
+		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(), Level: o.level(), Location: time.Local,
 		Shutdown: func(graceful bool) {
 			select {
 			case ask <- graceful:

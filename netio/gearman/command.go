@@ -81,7 +81,7 @@ func (s *session) admin(a *admin) {
 	case adminGetPID:
 		b.B = appendOKNumber(b.B, pid)
 	case adminVerbose:
-		b.B = appendOK(b.B, "INFO")
+		b.B = appendOK(b.B, s.protocol.cfg.Level.String())
 	case adminCancelJob:
 		b.B = append(b.B, s.cancelJob(a.name)...)
 	case adminCreateFunction:

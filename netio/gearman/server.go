@@ -2,6 +2,7 @@ package gearman
 
 import (
 	"cmp"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
@@ -13,7 +14,8 @@ import (
 )
 
 // MaxBacklog is how many bytes of results and notices may wait for a client that
-// does not read them, before its connection is closed.
+// does not read them, before its connection is closed; see shard.NewInbox for one
+// that does, but slowly.
 const MaxBacklog = 64 << 20
 
 // Config says what a Protocol serves.
@@ -24,6 +26,9 @@ type Config struct {
 	MaxJobSize int
 	// Version is what the admin command version reports.
 	Version string
+	// Level is what the admin command verbose reports: from which level on the server
+	// logs. Slog's names are gearmand's, too.
+	Level slog.Level
 	// Location is the time zone of SUBMIT_JOB_SCHED.
 	Location *time.Location
 	// Shutdown is called for the admin command shutdown. It must not block.

@@ -180,6 +180,8 @@ func (p *peer) ReadInto(dst []byte) {
 	}
 }
 
+func (p *peer) Unread() time.Duration { return time.Hour }
+
 func (p *peer) Poke() {
 	select {
 	case p.pokes <- struct{}{}:
