@@ -185,7 +185,7 @@ func TestPanicElsewhere(t *testing.T) {
 	c.wantClosed()
 	h.dial().send("x")
 	eventually(t, "one left", func() bool { return made.Load() == 2 && h.s.Connections() == 1 })
-	if err := h.shutdown(patience); err != nil {
+	if err := h.shutdown(); err != nil {
 		t.Error(err)
 	}
 	for _, where := range []string{"in Hangup", "in Abort", "in Close"} {

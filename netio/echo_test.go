@@ -54,7 +54,7 @@ type harness struct {
 	s       *Server
 	l       net.Listener
 	log     lockedBuffer
-	waiting chan *echo    // a session is blocked in Serve
+	waiting chan struct{} // a session is blocked in Serve
 	release chan struct{} // ends one hold
 	created atomic.Int64
 	closed  atomic.Int64
@@ -86,7 +86,7 @@ func (b *lockedBuffer) String() string {
 // ends it must shut down cleanly.
 func newHarness(t testing.TB, config Config, addr ...string) *harness {
 	t.Helper()
-	h := &harness{t: t, waiting: make(chan *echo, 100), release: make(chan struct{}, 100)}
+	h := &harness{t: t, waiting: make(chan struct{}, 100), release: make(chan struct{}, 100)}
 	if config.NewSession == nil {
 		config.NewSession = h.session
 	}
@@ -109,7 +109,7 @@ func newHarness(t testing.TB, config Config, addr ...string) *harness {
 		}
 	})
 	t.Cleanup(func() {
-		if err := h.shutdown(patience); err != nil {
+		if err := h.shutdown(); err != nil {
 			t.Errorf("Shutdown: %v", err)
 		}
 		h.served.Wait()
@@ -136,8 +136,8 @@ func newHarnessHeld(t testing.TB, config Config, addr ...string) (h *harness, se
 	return h, serve
 }
 
-func (h *harness) shutdown(within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+func (h *harness) shutdown() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return h.s.Shutdown(ctx)
 }
@@ -148,14 +148,12 @@ func (h *harness) session(c *Conn) Session {
 }
 
 // blocked waits for one session that has blocked inside Serve.
-func (h *harness) blocked() *echo {
+func (h *harness) blocked() {
 	h.t.Helper()
 	select {
-	case e := <-h.waiting:
-		return e
+	case <-h.waiting:
 	case <-time.After(patience):
 		h.t.Fatal("no session has blocked")
-		return nil
 	}
 }
 
@@ -256,7 +254,7 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 					panic("Idle left a buffer")
 				}
 			}
-			e.h.waiting <- e
+			e.h.waiting <- struct{}{}
 			select {
 			case <-e.hung:
 				e.c.Write([]byte("HUNGUP\n"))
@@ -264,7 +262,7 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 				return e.total - len(in), errAborted
 			}
 		case "hold\n":
-			e.h.waiting <- e
+			e.h.waiting <- struct{}{}
 			<-e.h.release
 			e.c.Write([]byte("HELD\n"))
 		default:

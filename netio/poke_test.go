@@ -244,7 +244,7 @@ func TestPokesWithoutEnd(t *testing.T) {
 		}
 	}
 	go io.Copy(io.Discard, c.r)
-	if err := h.shutdown(patience); err != nil {
+	if err := h.shutdown(); err != nil {
 		t.Error(err)
 	}
 }

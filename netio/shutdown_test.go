@@ -184,7 +184,7 @@ func TestShutdownOfAStuckSession(t *testing.T) {
 	}
 	c.wantClosed()
 	h.release <- struct{}{}
-	if err := h.shutdown(patience); err != nil {
+	if err := h.shutdown(); err != nil {
 		t.Error(err)
 	}
 }
@@ -213,7 +213,7 @@ func TestShutdownUnderFire(t *testing.T) {
 			})
 		}
 		eventually(t, "some connections", func() bool { return h.created.Load() > 20 })
-		if err := h.shutdown(patience); err != nil {
+		if err := h.shutdown(); err != nil {
 			t.Error(err)
 		}
 		close(stop)
@@ -231,7 +231,7 @@ func TestShutdownAbortsOnce(t *testing.T) {
 		h = newHarness(t, Config{NewSession: func(c *Conn) Session {
 			<-ready
 			c.mu.Lock()
-			go func() { done <- h.shutdown(patience) }()
+			go func() { done <- h.shutdown() }()
 			time.Sleep(long) // it waits to tell this connection
 			go func() {
 				time.Sleep(long) // the connection waits to make its session known

@@ -283,7 +283,7 @@ func (d *durRun) queue(c *durClient, cmd shard.Request) {
 	if s := c.Used().Shard; d.dead[s] {
 		c.want = append(c.want, durAnswer{shard: s})
 	} else if cmd.Op == shard.Submit {
-		c.want = append(c.want, d.modelSubmit(c, &cmd, d.now()))
+		c.want = append(c.want, d.modelSubmit(&cmd, d.now()))
 	} else {
 		c.want = append(c.want, d.model.do(c, &cmd, d.now()))
 		for _, u := range d.model.undo {

@@ -113,7 +113,7 @@ func durSame(unique string, body []byte, r *shard.Request) bool {
 }
 
 // modelSubmit is durModel.do for Submit.
-func (d *durRun) modelSubmit(c *durClient, r *shard.Request, now int64) durAnswer {
+func (d *durRun) modelSubmit(r *shard.Request, now int64) durAnswer {
 	m := d.model
 	m.undo = m.undo[:0]
 	s := shardOf(r.Name, d.shards)
@@ -127,7 +127,7 @@ func (d *durRun) modelSubmit(c *durClient, r *shard.Request, now int64) durAnswe
 		return durAnswer{status: shard.OK, id: oldest.id, shard: -1}
 	}
 	j := &durJob{
-		tube: r.Name, shard: s, ttr: shard.TaskTTR, created: now, body: r.Body,
+		tube: r.Name, shard: s, ttr: 3600, created: now, body: r.Body,
 		versions: []durVersion{{gone: true}}, state: "ready",
 	}
 	j.task = &shard.Task{Unique: r.Task.Unique, Reducer: r.Task.Reducer}

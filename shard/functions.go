@@ -83,7 +83,7 @@ func (s *Shard) dropFunction(r *Request) (more bool) {
 		r.Status = Failed
 		return false
 	}
-	if s.failSome(t, r) || s.roomComes(r) {
+	if s.failSome(t, r) || s.roomComes() {
 		return true
 	}
 	if r.Status != OK {

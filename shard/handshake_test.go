@@ -33,11 +33,11 @@ func inHandshake(t *testing.T, name string, f func(h *handshake)) {
 }
 
 // put puts a job into a tube.
-func (h *handshake) put(tube string, pri, delay uint32) (id uint64) {
+func (h *handshake) put(tube string, pri, delay uint32) {
 	if h.bob.used.Name != tube {
 		h.bob.use(tube)
 	}
-	return h.bob.do(h.bob.used.Shard, Request{Op: Put, Tube: h.bob.used, Pri: pri, Delay: delay, TTR: 60}).ID
+	h.bob.do(h.bob.used.Shard, Request{Op: Put, Tube: h.bob.used, Pri: pri, Delay: delay, TTR: 60})
 }
 
 // ask begins a reserve and asks one shard, or both.

@@ -138,7 +138,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	}
 	switch r.Op {
 	case ReserveJob, Release, Bury, KickJob, Report:
-		if s.roomComes(r) {
+		if s.roomComes() {
 			s.served[r.Op]-- // it is served once more
 			unfinished = true
 		}

@@ -30,15 +30,16 @@ type stalled struct {
 	until   int64 // on the shards' clock: then it is refused
 }
 
-// roomComes tells whether r, which has found no room, is to wait for it.
-func (s *Shard) roomComes(r *Request) bool {
+// roomComes tells whether the request that is being served is to wait for room, if it
+// has found none.
+func (s *Shard) roomComes() bool {
 	if !s.lacks || s.failed || s.ending || s.stalls.trying.request != nil && s.stalls.trying.until <= s.now {
 		return false
 	}
 	if s.tidy(); s.cleaning || s.toClean || s.log.Dropping() || s.now < s.cleanAfter {
 		return true
 	}
-	// It may have come since: then r only goes on in the next turn.
+	// It may have come since: then the request only goes on in the next turn.
 	s.lacks = !s.log.FitsChange(s.copies())
 	return !s.lacks
 }

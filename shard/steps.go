@@ -71,7 +71,7 @@ func (s *Shard) kickSome(r *Request) (more bool) {
 			break
 		}
 	}
-	if k.next(t) != nil && (r.Status == OK || s.roomComes(r)) {
+	if k.next(t) != nil && (r.Status == OK || s.roomComes()) {
 		on := k // which is on the heap, unlike k
 		r.progress = &on
 		return true

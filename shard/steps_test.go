@@ -42,13 +42,11 @@ func (g *rig) rest() {
 }
 
 // buryAll puts n jobs into p's tube, and buries them.
-func (p *person) buryAll(n int) []uint64 {
-	ids := p.putAll(n, 100)
-	for _, id := range ids {
+func (p *person) buryAll(n int) {
+	for _, id := range p.putAll(n, 100) {
 		p.do(0, Request{Op: ReserveJob, ID: id})
 		p.do(0, Request{Op: Bury, ID: id})
 	}
-	return ids
 }
 
 // TestKickInSteps: a kick of many jobs lets others be served meanwhile, and what is
