@@ -49,7 +49,7 @@ func mayImport(from, to string) bool {
 		return strings.HasPrefix(from, "cmd/")
 	case from == "netio": // carries bytes; knows no command and no engine
 		return false
-	case path.Dir(to) == "netio": // a protocol is nobody's business but main's
+	case path.Dir(to) == "netio", path.Dir(to) == "cmd/internal": // nobody's business but main's
 		return strings.HasPrefix(from, "cmd/")
 	}
 	return a > b && to != "binlog/faultfs"
@@ -106,6 +106,8 @@ func TestImportRule(t *testing.T) {
 	}{
 		{"cmd/sheafd", "netio/beanstalk", true},
 		{"cmd/sheafd", "shard", true},
+		{"cmd/sheafd", "cmd/internal/program", true},
+		{"netio/beanstalk", "cmd/internal/program", false},
 		{"cmd/sheafperf", "perf", true},
 		{"netio/beanstalk", "netio", true},
 		{"netio/beanstalk", "router", true},

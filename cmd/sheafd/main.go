@@ -9,28 +9,19 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/sheafq/sheaf/cmd/internal/program"
 	"github.com/sheafq/sheaf/router"
 )
 
-// version is set by the linker (see the Makefile). Without it the version that
-// the module was built at is shown, if there is one.
+// version is set by the linker (see the Makefile).
 var version = ""
 
-func versionString() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
-}
+func versionString() string { return program.Version(version) }
 
 func main() {
 	err := command(os.Args[1:])
@@ -76,7 +67,7 @@ func run(o *options) error {
 	for _, w := range o.warnings {
 		log.Warn(w)
 	}
-	files, err := raiseFileLimit()
+	files, err := program.RaiseFileLimit()
 	if err != nil {
 		log.Warn("the limit on open files could not be raised", "err", err, "limit", files)
 	}

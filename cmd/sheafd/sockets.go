@@ -137,24 +137,6 @@ func explainListen(f socketFlags, err error) error {
 	return fmt.Errorf("listening on %s: %w; %s", where, err, hint)
 }
 
-// raiseFileLimit raises the limit on open files to what the system allows. It
-// returns the limit in force. Go does the same at start, but gives children the
-// old limit; we say what it is, and keep it whatever Go does.
-func raiseFileLimit() (uint64, error) {
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return 0, err
-	}
-	if lim.Cur < lim.Max {
-		raised := unix.Rlimit{Cur: lim.Max, Max: lim.Max}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
-			return lim.Cur, err
-		}
-		lim = raised
-	}
-	return lim.Cur, nil
-}
-
 // descriptorsForClients is how many connections there may be with that limit on
 // open files, so that the binlog never wants for a descriptor: what is open now
 // stays, and each shard has to make its next segment, to sync the directory, and

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,21 +14,12 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/sheafq/sheaf/cmd/internal/program"
 	"github.com/sheafq/sheaf/perf"
 )
 
 // version is set by the linker, as sheafd's is (see the Makefile).
 var version = ""
-
-func versionString() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
-}
 
 // The exit status is 130 after SIGINT, as a shell has it.
 const interrupted = 130
@@ -39,7 +29,7 @@ var errInterrupted = errors.New("interrupted")
 
 func main() {
 	ctx := untilSignal()
-	raiseFileLimit()
+	_, _ = program.RaiseFileLimit() // what needs many files says so when they are missing
 	err := command(ctx, os.Args[1:], os.Stdout)
 	var mistake usageError
 	switch {
@@ -87,18 +77,6 @@ func helpOf(args []string) string {
 	return "sheafperf --help"
 }
 
-// raiseFileLimit lets us, and the servers that we start, have as many
-// connections as the system allows. Go raises the limit as well, but gives
-// children the old one unless it was set by hand.
-func raiseFileLimit() {
-	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		limit.Cur = limit.Max
-		// What needs many files says so when they are missing.
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-	}
-}
-
 // command does what the command line says, and prints to out.
 func command(ctx context.Context, args []string, out io.Writer) error {
 	name := ""
@@ -113,7 +91,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		_, err := io.WriteString(out, overview)
 		return err
 	case "--version", "-v":
-		_, err := fmt.Fprintln(out, "sheafperf", versionString())
+		_, err := fmt.Fprintln(out, "sheafperf", program.Version(version))
 		return err
 	case "":
 		return usageError{errors.New("what is to be done? run, compare, check or list")}
