@@ -113,7 +113,7 @@ func TestLargeBodies(t *testing.T) {
 
 // More segments than one writev takes, replies and bodies in turn.
 func TestManyBodies(t *testing.T) {
-	h := newHarness(t, Config{MaxOutput: 64 << 20})
+	h := newHarness(t, Config{maxOutput: 64 << 20})
 	c := h.dial()
 	const n = 4000
 	go c.send("%s", strings.Repeat("big 2000\nok\n", n))

@@ -54,7 +54,7 @@ type harness struct {
 	s       *Server
 	l       net.Listener
 	log     lockedBuffer
-	waiting chan struct{} // a session is blocked in Serve
+	waiting chan *echo    // a session is blocked in Serve
 	release chan struct{} // ends one hold
 	created atomic.Int64
 	closed  atomic.Int64
@@ -86,7 +86,7 @@ func (b *lockedBuffer) String() string {
 // ends it must shut down cleanly.
 func newHarness(t testing.TB, config Config, addr ...string) *harness {
 	t.Helper()
-	h := &harness{t: t, waiting: make(chan struct{}, 100), release: make(chan struct{}, 100)}
+	h := &harness{t: t, waiting: make(chan *echo, 100), release: make(chan struct{}, 100)}
 	if config.NewSession == nil {
 		config.NewSession = h.session
 	}
@@ -254,7 +254,7 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 					panic("Idle left a buffer")
 				}
 			}
-			e.h.waiting <- struct{}{}
+			e.h.waiting <- e
 			select {
 			case <-e.hung:
 				e.c.Write([]byte("HUNGUP\n"))
@@ -262,7 +262,7 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 				return e.total - len(in), errAborted
 			}
 		case "hold\n":
-			e.h.waiting <- struct{}{}
+			e.h.waiting <- e
 			<-e.h.release
 			e.c.Write([]byte("HELD\n"))
 		default:

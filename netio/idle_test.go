@@ -21,10 +21,10 @@ func TestIdleBehindAPeerThatDoesNotRead(t *testing.T) {
 		maxOutput int // decides where the write fails
 	}{
 		{"in Idle", 2 * len(bigBody)},
-		{"before Idle", DefaultMaxOutput},
+		{"before Idle", maxOutput},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h, serve := newHarnessHeld(t, Config{IdleTimeout: 250 * time.Millisecond, MaxOutput: tt.maxOutput}, "unix:"+t.TempDir()+"/sock")
+			h, serve := newHarnessHeld(t, Config{IdleTimeout: 250 * time.Millisecond, maxOutput: tt.maxOutput}, "unix:"+t.TempDir()+"/sock")
 			c := h.dial()
 			c.send("big %d\npark\n", len(bigBody)) // far more than a Unix socket takes
 			serve()

@@ -102,7 +102,7 @@ func TestClientThatNeverReads(t *testing.T) {
 
 // Read at last, everything is there and in order.
 func TestSlowReader(t *testing.T) {
-	h := newHarness(t, Config{MaxOutput: 10_000})
+	h := newHarness(t, Config{maxOutput: 10_000})
 	c := h.dial()
 	const n = 3000
 	go func() {
@@ -203,7 +203,7 @@ func TestIdleTimeoutOfAWrite(t *testing.T) {
 // Nor is one that reads slowly, however long a single write takes it.
 func TestIdleTimeoutSparesASlowReader(t *testing.T) {
 	const idle = time.Second
-	h := newHarness(t, Config{IdleTimeout: idle, MaxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
+	h := newHarness(t, Config{IdleTimeout: idle, maxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
 	c := h.dial()
 	const answers = 30
 	c.send("%s", strings.Repeat(fmt.Sprintf("big %d\n", len(bigBody)), answers))
@@ -217,10 +217,10 @@ func TestIdleTimeoutSparesASlowReader(t *testing.T) {
 
 // Unread tells who does not read from who reads slowly.
 func TestUnread(t *testing.T) {
-	h := newHarness(t, Config{MaxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
+	h := newHarness(t, Config{maxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
 	c := h.dial()
 	c.send("hold\n")
-	conn := h.blocked().c
+	conn := (<-h.waiting).c
 	h.release <- struct{}{}
 	c.want("HELD")
 	if d := conn.Unread(); d != 0 {

@@ -173,7 +173,7 @@ func conn(t *testing.T, nc *net.TCPConn) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newConn(&Server{config: Config{MaxOutput: DefaultMaxOutput}}, 1, nc, raw)
+	return newConn(&Server{config: Config{maxOutput: maxOutput}}, 1, nc, raw)
 }
 
 // tcpPair returns the two ends of a connection.

@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	// DefaultMaxOutput is Config.MaxOutput when that is 0, in bytes.
-	DefaultMaxOutput = 256 << 10
+	// maxOutput is how many bytes of answers are queued before they are written out and the session has to wait for its
+	// peer to take them.
+	maxOutput = 256 << 10
 
 	// CopyMax is up to how many bytes WriteBody copies. BenchmarkBody sees no difference from 512 bytes to 4 KiB; small ones
 	// have to be copied, or one writev's segments are soon used up.
@@ -84,7 +85,7 @@ type ref struct {
 }
 
 // Buf returns the buffer to which a session appends its replies: b := c.Buf(); b.B = append(b.B, ...). Bytes may be added at
-// its end only, and b is good until the next call of a method of c. When more than Config.MaxOutput is queued, Buf first
+// its end only, and b is good until the next call of a method of c. When more than maxOutput is queued, Buf first
 // flushes it, so a session that calls Buf for each reply keeps the bound.
 func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 	if c.replies == nil {
@@ -97,7 +98,7 @@ func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 			b.B = make([]byte, 0, least)
 		}
 		c.replies, c.high = b, 0
-	} else if c.queued() > c.srv.config.MaxOutput {
+	} else if c.queued() > c.srv.config.maxOutput {
 		c.Flush()
 	}
 	return c.replies
@@ -107,7 +108,7 @@ func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 func (c *Conn) Write(p []byte) (int, error) {
 	b := c.Buf()
 	b.B = append(b.B, p...)
-	if c.queued() > c.srv.config.MaxOutput {
+	if c.queued() > c.srv.config.maxOutput {
 		c.Flush()
 	}
 	if c.werr != nil {
@@ -128,7 +129,7 @@ func (c *Conn) WriteBody(p []byte) {
 	}
 	c.vec.refs = append(c.vec.refs, ref{len(b.B), p})
 	c.bodies += len(p)
-	if c.queued() > c.srv.config.MaxOutput {
+	if c.queued() > c.srv.config.maxOutput {
 		c.Flush()
 	}
 }

@@ -365,7 +365,7 @@ func TestIdleTimeoutAndExpect(t *testing.T) {
 // A connection to which nothing can be written any more ends, also when what could
 // not be written is off the queue before Poked returns.
 func TestPokedCannotWrite(t *testing.T) {
-	_, _, p := newPoker(t, Config{MaxOutput: 100}, func(p *poker) {
+	_, _, p := newPoker(t, Config{maxOutput: 100}, func(p *poker) {
 		p.poked = func(c *Conn) error {
 			c.Write(make([]byte, 200))
 			return nil

@@ -38,14 +38,11 @@ type Config struct {
 	// takes its time inside Serve is not idle. 0: off.
 	IdleTimeout time.Duration
 
-	// MaxOutput is how many bytes of answers are queued before they are written out and the session has to wait for its
-	// peer to take them. 0: DefaultMaxOutput.
-	MaxOutput int
-
 	// Logger gets what an operator should know; what ends a single connection is logged at debug level. nil: nothing is logged.
 	Logger *slog.Logger
 
-	yield func() // sched_yield(2), but for tests
+	maxOutput int    // as the constant, but for tests
+	yield     func() // sched_yield(2), but for tests
 }
 
 // A Server accepts connections and runs a goroutine for each.
@@ -80,8 +77,8 @@ func NewServer(config Config) (*Server, error) {
 	if config.NewSession == nil {
 		return nil, errors.New("netio: Config.NewSession is missing")
 	}
-	if config.MaxOutput <= 0 {
-		config.MaxOutput = DefaultMaxOutput
+	if config.maxOutput == 0 {
+		config.maxOutput = maxOutput
 	}
 	if config.Count == nil {
 		config.Count = new(atomic.Int64)

@@ -55,7 +55,7 @@ func TestQueueRefuses(t *testing.T) {
 				t.Errorf("%v: Queue of %q reports %v", steps, s.cmd, got)
 			}
 		}
-		if !p.Pending() {
+		if !p.pending() {
 			t.Errorf("%v: nothing is queued", steps)
 		}
 		n := 0
@@ -68,7 +68,7 @@ func TestQueueRefuses(t *testing.T) {
 				want++
 			}
 		}
-		if n != want || p.Pending() {
+		if n != want || p.pending() {
 			t.Errorf("%v: %d answers, want %d", steps, n, want)
 		}
 		for _, s := range steps {
@@ -256,7 +256,7 @@ func TestReserveOverShardsIsAlone(t *testing.T) {
 	if !a.queue("reserve") || a.queue("put 1 0 60 x") || a.queue("delete 99") || a.queue("reserve") {
 		t.Error("another taken behind it")
 	}
-	if !a.Blocking() || !a.Pending() {
+	if !a.Blocking() || !a.pending() {
 		t.Error("not known to block")
 	}
 	a.await("", true)
@@ -319,8 +319,8 @@ func TestQueueAfter(t *testing.T) {
 		t.Fatal("taken")
 	}
 	c.QueueAfter(flush, late)
-	if answered != maxRun || !c.Pending() {
-		t.Errorf("%d were answered before, pending: %v", answered, c.Pending())
+	if answered != maxRun || !c.pending() {
+		t.Errorf("%d were answered before, pending: %v", answered, c.pending())
 	}
 	flush()
 	peek := c.New(shard.Peek)
@@ -331,7 +331,7 @@ func TestQueueAfter(t *testing.T) {
 	}
 	flush()
 	c.QueueAfter(func() bool { return false }, c.New(shard.PeekReady))
-	if c.Pending() {
+	if c.pending() {
 		t.Error("it is queued, and the client ends")
 	}
 }

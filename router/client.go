@@ -93,7 +93,7 @@ func (r *Router) newClient(w *shard.Waiter) *Client {
 // is posted later finds it gone.
 func (c *Client) Close() {
 	// A client that ends in the middle of a command does without the order.
-	if !c.Pending() && c.used != nil && c.tubesNeedOrder() {
+	if !c.pending() && c.used != nil && c.tubesNeedOrder() {
 		c.leaveTubes()
 	}
 	for _, s := range c.seats {
@@ -297,7 +297,7 @@ func (c *Client) Stats() *Stats {
 	reqs := c.askAll(shard.Request{Op: shard.Gather})
 	st := &Stats{
 		Connections: r.connections.Load(), TotalConnections: r.totalConnections.Load(),
-		Producers: r.producers.Load(), Workers: r.workers.Load(), Draining: r.Draining(),
+		Producers: r.producers.Load(), Workers: r.workers.Load(), Draining: r.draining.Load(),
 	}
 	if r.store != nil {
 		st.Binlog = r.store.Stats()

@@ -68,14 +68,14 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 	case shard.Reserve, shard.ReserveTimeout, shard.Grab:
 		c.dozing = false
 		if len(c.watches) > 1 {
-			c.many = !c.Pending()
+			c.many = !c.pending()
 			return -1, c.many
 		}
 		s := c.watches[0]
 		if len(c.seats) > 1 {
 			// Nothing is posted to other shards, so what is known of them holds.
 			if c.stale() {
-				if c.Pending() {
+				if c.pending() {
 					return -1, false
 				}
 				c.refreshSoonest()
@@ -98,8 +98,8 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 	return -1, true
 }
 
-// Pending tells whether anything is queued.
-func (c *Client) Pending() bool { return c.head < len(c.queue) }
+// pending tells whether anything is queued.
+func (c *Client) pending() bool { return c.head < len(c.queue) }
 
 // Waiting tells whether the next answer will be that of a reserve that waits.
 func (c *Client) Waiting() bool { return c.waiting }

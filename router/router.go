@@ -105,9 +105,6 @@ func (r *Router) EndWaits() {
 	}
 }
 
-// Draining tells whether Drain has been called.
-func (r *Router) Draining() bool { return r.draining.Load() }
-
 // shardOf returns the index of the shard that owns the tube of that name.
 func (r *Router) shardOf(name string) int { return shardOf(name, len(r.shards)) }
 

@@ -44,7 +44,7 @@ func BenchmarkMailboxProducers(b *testing.B) {
 					for i := range chain {
 						chain[i] = &Request{ID: uint64(p)}
 					}
-					chain[length-1].Last = true
+					chain[length-1].last = true
 					go func() {
 						for range each {
 							m.hand(chain...)
@@ -62,7 +62,7 @@ func BenchmarkMailboxProducers(b *testing.B) {
 					}
 					for r != nil {
 						next := r.next
-						if r.Last {
+						if r.last {
 							back[r.ID] <- struct{}{}
 						}
 						got++

@@ -27,10 +27,6 @@ func NewBudget(max int64, shards int) *Budget {
 	return b
 }
 
-// Used returns how many bytes jobs take, to within the slack of each shard.
-// Any goroutine may call it.
-func (b *Budget) Used() int64 { return b.used.Load() }
-
 // Full tells whether a body of n bytes would surely be refused. Any goroutine
 // may call it, to spare itself the memory for reading such a body.
 func (b *Budget) Full(n int) bool {

@@ -78,7 +78,7 @@ func TestBudget(t *testing.T) {
 				if full > max+slack || full < max-slack-each {
 					t.Errorf("%d shards: refused at %d bytes of %d, with a slack of %d", shards, full, max, slack)
 				}
-				if reported := g.budget.Used(); reported > full+slack || reported < full-slack {
+				if reported := g.budget.used.Load(); reported > full+slack || reported < full-slack {
 					t.Errorf("%d shards: %d bytes reported of %d, with a slack of %d", shards, reported, full, slack)
 				}
 				// All but the first shard give theirs back; the first can take
@@ -150,13 +150,13 @@ func TestBudgetSlack(t *testing.T) {
 	for _, max := range []int64{0, 1 << 30} {
 		b := NewBudget(max, 4)
 		r := ration{Budget: b}
-		writes, last := 0, b.Used()
+		writes, last := 0, b.used.Load()
 		for i := range 10_000 {
 			r.charge(200)
 			if i%2 == 1 {
 				r.charge(-200)
 			}
-			if used := b.Used(); used != last {
+			if used := b.used.Load(); used != last {
 				writes, last = writes+1, used
 			}
 		}

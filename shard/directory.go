@@ -161,9 +161,9 @@ func (d *Directory) ChargeTo(b *Budget) { d.budget.Budget = b }
 // NextID takes the next id. Any goroutine may call it.
 func (d *Directory) NextID() uint64 { return d.ids.Add(1) }
 
-// NextIDs takes the next n ids, and returns the first of them. Any goroutine may
+// nextIDs takes the next n ids, and returns the first of them. Any goroutine may
 // call it.
-func (d *Directory) NextIDs(n uint64) uint64 { return d.ids.Add(n) - n + 1 }
+func (d *Directory) nextIDs(n uint64) uint64 { return d.ids.Add(n) - n + 1 }
 
 // LastID returns the last id that was given out, 0 if there is none. Any
 // goroutine may call it.

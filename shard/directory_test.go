@@ -426,14 +426,14 @@ func TestDirectoryOfOldJobs(t *testing.T) {
 		if limit := int64(len(stay))*most + groupPages*pageBytes + 2*rootBytes; d.bytes > limit {
 			t.Errorf("one job in %d stays: that takes %d bytes each", every, d.bytes/int64(len(stay)))
 		}
-		if used := b.Used(); used > d.bytes || used < d.bytes-uncounted-b.slack {
+		if used := b.used.Load(); used > d.bytes || used < d.bytes-uncounted-b.slack {
 			t.Errorf("one job in %d stays: of %d bytes %d are counted", every, d.bytes, used)
 		}
 		for _, id := range append(stay, window...) {
 			d.leave(id)
 		}
-		if n := d.countPages(); n > groupPages || b.Used() > b.slack {
-			t.Errorf("one job in %d stayed: %d pages, %d bytes are counted of nothing", every, n, b.Used())
+		if n := d.countPages(); n > groupPages || b.used.Load() > b.slack {
+			t.Errorf("one job in %d stayed: %d pages, %d bytes are counted of nothing", every, n, b.used.Load())
 		}
 	}
 }

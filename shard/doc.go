@@ -6,7 +6,7 @@
 // A Shard is one goroutine at a time. All of its state (tubes, jobs, heaps,
 // deadlines, and what it knows of each client) belongs to the goroutine whose
 // turn it is, so none of it is locked or atomic. Others reach it by posting
-// Requests to its Mailbox and nothing else:
+// Requests to its mailbox and nothing else:
 //
 //	connection ──post(chain of requests)──▶ mailbox ──take(all)──▶ shard
 //	     ▲                                                           │
@@ -57,7 +57,7 @@
 //
 // Both protocols order jobs alike: by priority, where high is 0, normal 1024 and
 // low 4294967295, and by id. A job knows no TTR if it was submitted by Gearman and
-// a Gearman worker has it; a beanstalkd worker has TaskTTR.
+// a Gearman worker has it; a beanstalkd worker has taskTTR.
 //
 // # What is promised
 //

@@ -54,7 +54,7 @@ const (
 )
 
 // Inbox is where a client gets events. Shards put them in, from any goroutine;
-// the client takes them out. Like a Mailbox it is a stack that is taken whole
+// the client takes them out. Like a mailbox it is a stack that is taken whole
 // and turned around.
 type Inbox struct {
 	top  atomic.Pointer[Event]

@@ -2,7 +2,7 @@ package shard
 
 import "sync/atomic"
 
-// Mailbox is a lock-free queue with many producers and, at any time, one
+// mailbox is a lock-free queue with many producers and, at any time, one
 // consumer. Requests are linked through themselves, so posting allocates nothing.
 // The zero value is not ready: use newMailbox.
 //
@@ -18,7 +18,7 @@ import "sync/atomic"
 //
 // Posts of one goroutine are served in the order in which they were posted,
 // and the requests of one post are served with none of another between them.
-type Mailbox struct {
+type mailbox struct {
 	_ [64]byte // the word below is written by every core: keep its line alone
 	// top is the request posted last, nil when there is none, or &parked when
 	// there is no consumer. Producers and the consumer write it, atomically.
@@ -30,17 +30,17 @@ type Mailbox struct {
 	wake chan struct{}
 }
 
-// parked is the value of Mailbox.top that says: whoever posts now is the
+// parked is the value of mailbox.top that says: whoever posts now is the
 // consumer. It is never served.
 var parked Request
 
-func newMailbox() *Mailbox { return &Mailbox{wake: make(chan struct{}, 1)} }
+func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
 
 // post hands over a chain of at least one request, to be served in slice order.
 // Any goroutine may call it. The slice itself is not kept. It reports true if
 // the mailbox was parked: then the caller is the consumer, or pokes the one that
 // sleeps.
-func (m *Mailbox) post(chain []*Request) (idle bool) {
+func (m *mailbox) post(chain []*Request) (idle bool) {
 	for i := len(chain) - 1; i > 0; i-- {
 		chain[i].next = chain[i-1]
 	}
@@ -61,7 +61,7 @@ func (m *Mailbox) post(chain []*Request) (idle bool) {
 
 // poke wakes the goroutine that sleeps on wake, or makes its next sleep end at
 // once.
-func (m *Mailbox) poke() {
+func (m *mailbox) poke() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -70,7 +70,7 @@ func (m *Mailbox) poke() {
 
 // take returns all that was posted, first come first, linked by next; nil when
 // there is nothing. Only the consumer calls it.
-func (m *Mailbox) take() *Request {
+func (m *mailbox) take() *Request {
 	if m.top.Load() == nil {
 		return nil // spares the other cores the loss of the line
 	}
@@ -84,4 +84,4 @@ func (m *Mailbox) take() *Request {
 
 // park ends the caller's being the consumer; false means that something was
 // posted meanwhile, and that it goes on. Only the consumer calls it.
-func (m *Mailbox) park() bool { return m.top.CompareAndSwap(nil, &parked) }
+func (m *mailbox) park() bool { return m.top.CompareAndSwap(nil, &parked) }

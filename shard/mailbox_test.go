@@ -14,7 +14,7 @@ const patience = 20 * time.Second
 
 // next blocks until something is posted, as the shard does. It yields at
 // random, so that producers come in between any two steps.
-func (m *Mailbox) next(t *testing.T, rnd *rand.Rand) *Request {
+func (m *mailbox) next(t *testing.T, rnd *rand.Rand) *Request {
 	for {
 		if r := m.take(); r != nil {
 			return r
@@ -33,7 +33,7 @@ func (m *Mailbox) next(t *testing.T, rnd *rand.Rand) *Request {
 }
 
 // hand posts a chain as a shard with a log does.
-func (m *Mailbox) hand(chain ...*Request) {
+func (m *mailbox) hand(chain ...*Request) {
 	if m.post(chain) {
 		m.poke()
 	}

@@ -367,7 +367,7 @@ func (m *model) submit(c, shard int, r *Request) {
 	m.shards[shard].total++
 	r.ID = m.lastID
 	j := modelJob{
-		id: r.ID, tube: r.Name, body: string(r.Body), size: size, pri: r.Pri, ttr: TaskTTR, created: m.now,
+		id: r.ID, tube: r.Name, body: string(r.Body), size: size, pri: r.Pri, ttr: taskTTR, created: m.now,
 		taskModel: taskModel{tasked: true, unique: task.Unique, key: key, foreground: !r.Task.Background},
 	}
 	if !r.Task.Background {

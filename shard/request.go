@@ -127,8 +127,8 @@ type Request struct {
 
 	Op     Op
 	Status Status
-	// Last marks the end of a chain: answering it is answering the chain.
-	Last bool
+	// last marks the end of a chain: answering it is answering the chain.
+	last bool
 	// Quiet, on a reserve that is first in its chain, says that the client has
 	// nothing to do before the reserve is answered: do not wake it to say that
 	// the reserve waits.

@@ -13,7 +13,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		if r.seq != 0 && c.aborted == r.seq {
 			// Nor does anything take effect behind an aborted command of the chain,
 			// whose client is told no more.
-			if r.Last {
+			if r.last {
 				s.answer(c.waiter, r.Op)
 			}
 			return false
@@ -155,7 +155,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	r.progress = nil
 	if c != nil {
 		r.Soonest = c.soonest()
-		if r.Last {
+		if r.last {
 			s.answer(c.waiter, r.Op)
 		}
 	}
@@ -219,7 +219,7 @@ func (s *Shard) takeID(r *Request) {
 				n++
 			}
 		}
-		id := s.cfg.Directory.NextIDs(n)
+		id := s.cfg.Directory.nextIDs(n)
 		for q := r; n > 0; q, n, id = q.next, n-1, id+1 {
 			q.N = id
 		}

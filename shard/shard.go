@@ -34,7 +34,7 @@ type Config struct {
 // Shard is one actor. Post and Send may be called from any goroutine; all else
 // runs on the one goroutine whose turn it is.
 type Shard struct {
-	mailbox *Mailbox
+	mailbox *mailbox
 	cfg     Config
 	stopped chan struct{} // closed when the shard's goroutine has ended
 
@@ -117,15 +117,15 @@ func New(cfg Config) *Shard {
 func (s *Shard) Post(chain []*Request) {
 	w := chain[0].Client.waiter
 	for _, r := range chain {
-		r.Status, r.Last, r.seq = Unserved, false, w.seq
+		r.Status, r.last, r.seq = Unserved, false, w.seq
 	}
-	chain[len(chain)-1].Last = true
+	chain[len(chain)-1].last = true
 	s.post(chain)
 }
 
 // Send hands over a request whose answer nobody awaits.
 func (s *Shard) Send(r *Request) {
-	r.Last = false
+	r.last = false
 	s.post([]*Request{r})
 }
 
@@ -203,7 +203,7 @@ func (s *Shard) run() {
 }
 
 // turn serves what is in the mailbox, and a step of what is unfinished. It reports
-// whether there was anything. Only one goroutine at a time may call it: see Mailbox.
+// whether there was anything. Only one goroutine at a time may call it: see mailbox.
 func (s *Shard) turn() bool {
 	r := s.mailbox.take()
 	if r == nil && len(s.unfinished) == 0 {
@@ -235,7 +235,7 @@ func (s *Shard) serveAll(r *Request) {
 			s.beginBatch()
 			s.expire() // it may have taken long
 		}
-		next, last := r.next, r.Last // r may be the client's again once it is answered
+		next, last := r.next, r.last // r may be the client's again once it is answered
 		switch {
 		case s.serve(r):
 			next = s.putOff(r)

@@ -30,7 +30,7 @@ func (s *Shard) filled() bool { return s.log != nil && s.log.Filled() }
 // behind it in its chain. It returns what comes behind that.
 func (s *Shard) putOff(r *Request) (next *Request) {
 	last := r
-	for !last.Last && r.Op != Detach { // which was sent, and is alone
+	for !last.last && r.Op != Detach { // which was sent, and is alone
 		last = last.next
 	}
 	next, last.next = last.next, nil

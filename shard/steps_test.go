@@ -16,9 +16,9 @@ func (p *person) ready(chain ...*Request) []*Request {
 	p.waiter.Begin(true)
 	p.waiter.Expect(1)
 	for _, r := range chain {
-		r.Client, r.Status, r.Last, r.seq = p.sides[0], Unserved, false, p.waiter.seq
+		r.Client, r.Status, r.last, r.seq = p.sides[0], Unserved, false, p.waiter.seq
 	}
-	chain[len(chain)-1].Last = true
+	chain[len(chain)-1].last = true
 	return chain
 }
 

@@ -29,9 +29,9 @@ const (
 	PriLow    uint32 = 1<<32 - 1
 )
 
-// TaskTTR is the time in seconds that a beanstalkd worker has for a job that was
+// taskTTR is the time in seconds that a beanstalkd worker has for a job that was
 // submitted by Gearman, which knows no such time. It can touch the job.
-const TaskTTR = 3600
+const taskTTR = 3600
 
 // Task is what a job has if it was submitted by Gearman. Unique and Reducer are
 // set by who submits it and never change, so that anyone may read them; all else
@@ -123,7 +123,7 @@ func (s *Shard) submit(r *Request) {
 		s.noRoom(r)
 	default:
 		t = s.tube(r.Name)
-		r.ID, r.Created, r.Tube, r.TTR = s.cfg.Directory.NextID(), s.now, t, TaskTTR
+		r.ID, r.Created, r.Tube, r.TTR = s.cfg.Directory.NextID(), s.now, t, taskTTR
 		j := s.newJob(r)
 		if j == nil {
 			r.Status = OutOfMemory

@@ -13,10 +13,10 @@ import (
 	"github.com/sheafq/sheaf/router"
 )
 
-// MaxBacklog is how many bytes of results and notices may wait for a client that
+// maxBacklog is how many bytes of results and notices may wait for a client that
 // does not read them, before its connection is closed; see shard.NewInbox for one
 // that does, but slowly.
-const MaxBacklog = 64 << 20
+const maxBacklog = 64 << 20
 
 // Config says what a Protocol serves.
 type Config struct {

@@ -71,7 +71,7 @@ var (
 
 func (p *Protocol) newSession(c conn) *session {
 	s := &session{protocol: p, conn: c}
-	s.client, s.inbox = p.cfg.Router.NewGearmanClient(c, MaxBacklog)
+	s.client, s.inbox = p.cfg.Router.NewGearmanClient(c, maxBacklog)
 	return s
 }
 

@@ -59,7 +59,7 @@ func TestIdleClientsHoldNoBuffers(t *testing.T) {
 // A client that begins late to read, and then reads more slowly than its results
 // come, gets them all, though more waits for it than for one who does not read.
 func TestSlowReader(t *testing.T) {
-	const part, parts = 1 << 20, 3 * MaxBacklog >> 20
+	const part, parts = 1 << 20, 3 * maxBacklog >> 20
 	dial := startServer(t)
 	client, worker := dial(), dial()
 	write := func(c net.Conn, p []byte) {
