@@ -24,10 +24,12 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,6 +46,41 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// startChild starts this test binary again, as a server of its own that is chosen by
+// env and says its address first, and returns that and what it logs. When the test
+// ends the server has to end by itself, since its standard input does.
+func startChild(t *testing.T, env ...string) (addr string, log *lockedBuffer) {
+	t.Helper()
+	log = new(lockedBuffer)
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Stderr = log
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		defer time.AfterFunc(patience, func() { cmd.Process.Kill() }).Stop()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err, log.String())
+		}
+	})
+	addr, err = bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err, log.String())
+	}
+	return strings.TrimSpace(addr), log
 }
 
 const patience = 20 * time.Second // for what must happen; a test that passes never waits that long

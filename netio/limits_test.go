@@ -9,11 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -250,30 +248,9 @@ func TestUnread(t *testing.T) {
 // The server runs out of descriptors in a process of its own, which is this
 // test binary again.
 func TestOutOfDescriptors(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), "NETIO_EMFILE_CHILD=1")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	var log lockedBuffer
-	cmd.Stderr = &log
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()         // fails if it is called twice, and does nothing
-	defer cmd.Process.Kill() // nor does this after it
-	addr, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err, log.String())
-	}
+	addr, log := startChild(t, "NETIO_EMFILE_CHILD=1")
 	dial := func() *client {
-		nc, err := net.Dial("tcp", strings.TrimSpace(addr))
+		nc, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,10 +281,6 @@ func TestOutOfDescriptors(t *testing.T) {
 	// be some more than two.
 	if n := strings.Count(log.String(), "cannot accept"); n > 100 {
 		t.Errorf("%d log lines:\n%s", n, log.String())
-	}
-	stdin.Close()
-	if err := cmd.Wait(); err != nil {
-		t.Error(err, log.String())
 	}
 }
 

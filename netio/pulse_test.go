@@ -11,8 +11,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,7 +74,7 @@ func TestOthersBesideALongServe(t *testing.T) {
 		{"two beside little work", 2, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			addr := startSpinChild(t)
+			addr, _ := startChild(t, "NETIO_SPIN_CHILD=1", "GOMAXPROCS=2")
 			dial := func() *bufio.ReadWriter {
 				nc, err := net.Dial("tcp", addr)
 				if err != nil {
@@ -120,33 +118,4 @@ func TestOthersBesideALongServe(t *testing.T) {
 			}
 		})
 	}
-}
-
-// startSpinChild starts a process that is spinChild and has two processors, and returns its address.
-func startSpinChild(t *testing.T) string {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "NETIO_SPIN_CHILD=1", "GOMAXPROCS=2")
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	})
-	addr, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(addr)
 }
