@@ -30,8 +30,8 @@
 // A thread that never sleeps, under full load from the same machine, keeps clients from their answers until the kernel's
 // scheduler takes the core from it. So a connection gives way now and then (sched_yield(2), see Conn.giveWay).
 //
-// The runtime is not told of the reads and writes, which saves much, and so does not always notice that there is something to do.
-// That a session which takes its time keeps no other from being served is seen to in pulse.go.
+// The runtime is not told of the reads and writes, which saves much, and so does not always notice that there is something
+// to do. That a session which takes its time keeps no other from being served is seen to in pulse.go.
 //
 // A read that came up short has drained a stream socket (epoll(7), "the amount of data read"), with one exception: a FIN
 // that came with the data leaves no second edge. So a second epoll instance (hangup.go) watches every connection for
@@ -39,8 +39,9 @@
 // Session.Hangup while Serve is blocked and nobody reads the socket. (Urgent data, MSG_OOB, cuts a read short too. No
 // protocol here has a use for it; who sends it delays his own answers until he sends more.)
 //
-// A session may also have something to say that nobody has asked for just now: results, notices. Conn.Poke, from any goroutine,
-// has the connection's goroutine call the session's method Poked, in the loop above if it is awake and else by waking it.
+// A session may also have something to say that nobody has asked for just now: results, notices. Conn.Poke, from any
+// goroutine, has the connection's goroutine call the session's method Poked, in the loop above if it is awake and else by
+// waking it.
 //
 // # Promises
 //

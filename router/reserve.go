@@ -83,7 +83,8 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 
 // probe asks all watched shards for their best job, and reports whether there
 // is any, whether the log of one of the shards has failed, and whether the
-// server goes down. Those that have none enter the client into their queues, unless the timeout is 0.
+// server goes down. Those that have none enter the client into their queues,
+// unless the timeout is 0.
 func (c *Client) probe(count shard.Op, timeout int64) (found, failed, ended bool) {
 	c.waiter.BeginProbe()
 	c.waiter.Expect(len(c.watches))

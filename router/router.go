@@ -27,6 +27,7 @@ type Config struct {
 // Router is the engine: the shards, and what leads to them. Its methods may be
 // called from any goroutine.
 type Router struct {
+	// These never change once New has returned.
 	shards    []*shard.Shard
 	clock     shard.Clock
 	directory *shard.Directory

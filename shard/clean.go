@@ -19,7 +19,8 @@ import (
 // cleanStep is about how many bytes of records the shard looks at in one go.
 const cleanStep = 128 << 10
 
-// cleaner is that goroutine.
+// cleaner is that goroutine. Nothing in it changes; client and waiter are its own, as
+// a connection's are.
 type cleaner struct {
 	shard  *Shard
 	client *Client

@@ -323,8 +323,8 @@ func (d *Directory) nodesFrom(first uint64) iter.Seq2[uint64, *node] {
 	}
 }
 
-// Groups returns how many groups have pages: they are of 512 ids, of which the
-// newest one always has some. Any goroutine may call it.
+// Groups returns how many groups of 512 ids have pages, for checking that none is
+// left behind: the newest one always has some. Any goroutine may call it.
 func (d *Directory) Groups() (n int) {
 	for range d.groupsFrom(0) {
 		n++

@@ -57,7 +57,7 @@
 //
 // Both protocols order jobs alike: by priority, where high is 0, normal 1024 and
 // low 4294967295, and by id. A job knows no TTR if it was submitted by Gearman and
-// a Gearman worker has it; a beanstalkd worker has taskTTR.
+// a Gearman worker has it; a beanstalkd worker has taskTTR, an hour.
 //
 // # What is promised
 //
@@ -69,8 +69,8 @@
 //   - Nothing costs more because there are more tubes, jobs or clients than are
 //     touched, but for a logarithm. One timer serves all deadlines of a shard.
 //   - No command on the hot path allocates in steady state, but a put of a large
-//     body, which the connection has allocated, and one put in 32, for which the
-//     directory has a page more, of 256 bytes.
+//     body, which the connection has allocated, and the first put of 512, for which
+//     the directory makes 16 pages, of 256 bytes each.
 //   - No command, and nothing that comes due, keeps a shard from others for more than
 //     about a thousand jobs at a time, nor fills a batch of the log with more than
 //     belongs in one, nor do the reserves of a pipeline look through more than some
@@ -114,10 +114,10 @@
 // 64 cores will first stop to scale: at 10 to 20 million puts a second, if the
 // shards find one at a time, and far beyond what 64 cores can do with deep
 // pipelines, where the mailboxes come first. One core makes about one million. (A
-// shard that is
-// mostly idle is served by whoever finds it so: then its state moves from core to
-// core, which costs less than waking its goroutine.) Without pipelining it will
-// not get so far: each command is a wake-up then, all sockets are in the one
-// epoll instance of Go's runtime, of which one thread at a time takes what is
-// ready, and what it finds for others goes through a queue with one lock.
+// shard that is mostly idle is served by whoever finds it so: then its state moves
+// from core to core, which costs less than waking its goroutine.) Without
+// pipelining it will not get so far: each command is a wake-up then, all sockets
+// are in the one epoll instance of Go's runtime, of which one thread at a time
+// takes what is ready, and what it finds for others goes through a queue with one
+// lock.
 package shard

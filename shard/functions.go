@@ -2,7 +2,7 @@ package shard
 
 // What Gearman's administration asks for.
 
-// Lists is what few requests are answered with, or ask with.
+// Lists is what some rare requests are answered with, or ask with.
 type Lists struct {
 	Names     []string        // of Tubes
 	Functions []FunctionStats // of Functions
@@ -13,8 +13,8 @@ type Lists struct {
 // FunctionStats is a function in the answer of Functions.
 type FunctionStats struct {
 	Name string
-	// Jobs counts those that are not done: the ready ones of each priority,
-	// those with a worker, and those whose time has not come.
+	// The jobs that are not done: the ready ones of each priority, those with a
+	// worker, and those whose time has not come.
 	High, Normal, Low, Running, Delayed int
 	Workers                             int // Gearman's, asleep or not
 }

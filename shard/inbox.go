@@ -57,10 +57,10 @@ const (
 // the client takes them out. Like a mailbox it is a stack that is taken whole
 // and turned around.
 type Inbox struct {
-	top  atomic.Pointer[Event]
-	held atomic.Int64 // bytes in it; shards add, the client subtracts
-	most int64        // it should hold at most so many bytes, or one event
-	peer Peer
+	top  atomic.Pointer[Event] // the latest one; shards push, the client takes all
+	held atomic.Int64          // bytes in it; shards add, the client subtracts
+	most int64                 // it should hold at most so many bytes, or one event; never changes
+	peer Peer                  // never changes
 }
 
 // NewInbox returns an empty inbox of a client whose peer is killed when more

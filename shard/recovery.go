@@ -32,7 +32,7 @@ func NewRecovery() *Recovery {
 	return &Recovery{jobs: make(map[uint64]*job), tubes: make(map[string]*Tube)}
 }
 
-// Replay reads in stream i of the log.
+// Replay reads in stream i of the log; the errors are of Store.Replay.
 func (r *Recovery) Replay(store *binlog.Store, i int) error {
 	read, err := store.Replay(i, r)
 	with := r.segments
@@ -163,8 +163,8 @@ func (r *Recovery) Drop(segment uint64) {
 	}
 }
 
-// Move gives each job to the Recovery that to names for its tube. Of a job that
-// is there already, the one that is moved counts.
+// Move gives each job to the Recovery that to names for its tube, and leaves r
+// without any. Of a job that is there already, the one that is moved counts.
 func (r *Recovery) Move(to func(tube string) *Recovery) {
 	for j := r.list.head; j != nil; j = r.list.head {
 		r.list.remove(j)

@@ -79,11 +79,11 @@ const (
 	Waiting                    // a reserve waits; its answer will be in the Waiter
 	OK                         //
 	NotFound                   // no such job, tube, or not in the state for it; Probe: nothing ready
-	OutOfMemory                // put: over the memory cap, or the disk is full; of another change: likewise
-	Draining                   // put: drain mode
+	OutOfMemory                // Put, Submit: over the memory cap, or the disk is full; of another change: the disk is
+	Draining                   // Put, Submit: drain mode
 	TimedOut                   // reserve
-	DeadlineSoon               // reserve: a job of this client is within a second of its TTR
-	Aborted                    // reserve, Probe: the server is going down
+	DeadlineSoon               // reserve: a job of this client is within Margin of the end of its TTR
+	Aborted                    // reserve, Probe, ReserveJob: the server is going down
 	QueueFull                  // Submit: over the function's limit
 	Busy                       // DropFunction: somebody is at work
 	Retry                      // Take: a better job has come, or this one has gone
@@ -102,7 +102,7 @@ type Request struct {
 
 	Client *Client // the client's side at this shard
 	Tube   *Tube
-	Name   string // of a tube
+	Name   string // of a tube or a function; of InquireUnique, the unique
 	// Body has its trailing CRLF. A put's is copied by the shard, if it has no more
 	// than Inline bytes, and else the shard's from then on: nobody changes it. In an
 	// answer it is one that nobody changes or one that the Waiter keeps: to be used
@@ -111,7 +111,7 @@ type Request struct {
 
 	ID      uint64 // a put with an ID has taken it already, and was counted
 	Created int64  // put with an ID: when its line came, on the shards' Clock
-	N       uint64 // kick: how many at most; then how many were. put: 0; for the shard's use
+	N       uint64 // a number; of Kick how many at most, then how many were; of Put 0, for the shard's use
 	Timeout int64  // reserve: nanoseconds, 0 not to wait, NoTimeout to wait for ever
 
 	// Soonest is a deadline on the shards' Clock. On the way in, for

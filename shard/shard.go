@@ -16,7 +16,7 @@ const DefaultTube = "default"
 
 // Config is what a shard shares with the process.
 type Config struct {
-	Index     int
+	Index     int // of this shard, from 0
 	Clock     Clock
 	Directory *Directory
 	Budget    *Budget
@@ -31,12 +31,15 @@ type Config struct {
 	Recovery *Recovery
 }
 
-// Shard is one actor. Post and Send may be called from any goroutine; all else
-// runs on the one goroutine whose turn it is.
+// Shard is one actor. Post, Send and Stop may be called from any goroutine; all
+// else runs on the one goroutine whose turn it is.
 type Shard struct {
+	// These never change once New has returned.
 	mailbox *mailbox
 	cfg     Config
 	stopped chan struct{} // closed when the shard's goroutine has ended
+
+	// What follows belongs to who has the turn, but where it says otherwise.
 
 	now       int64  // of the batch being served, on cfg.Clock
 	deadlines uint64 // how many have been given out, see Shard.deadline

@@ -8,7 +8,7 @@ import "slices"
 // Unuse or Ignore: the tube lives as long.
 type Tube struct {
 	Name  string
-	Shard int
+	Shard int // its index
 
 	number uint32 // in its jobs
 

@@ -38,7 +38,7 @@ type Waiter struct {
 
 // Grant is the answer of a reserve that had to wait.
 type Grant struct {
-	Status  Status // OK, TimedOut or DeadlineSoon
+	Status  Status // OK, TimedOut, DeadlineSoon, Aborted or Failed
 	Shard   int32  // that answered
 	ID      uint64
 	Body    []byte

@@ -25,9 +25,8 @@
 // sheafd listens on a TCP address or on a unix socket (-l unix:PATH). A socket
 // file that nobody answers is removed first. If systemd hands over sockets, one
 // or several, those are served as beanstalkd's, and -l and -p have no effect.
-// With --gearman one more speaks Gearman. With -u sheafd
-// becomes that user once it has its sockets, with the user's groups and no
-// other, for good.
+// With --gearman one more speaks Gearman. With -u sheafd becomes that user once
+// it has its sockets, with the user's groups and no other, for good.
 //
 // systemd is told when the server is ready and when it stops (Type=notify);
 // sheafd.service and sheafd.socket are here. The limit on open files, which
@@ -52,6 +51,6 @@
 // # Exit status
 //
 // 0 after a shutdown, 1 if the server could not start or failed, 2 for a
-// mistake on the command line, 3 if "binlog dump" found damage. What went wrong is one line on standard error
-// that says what was being done and what to do.
+// mistake on the command line, 3 if "binlog dump" found damage. What went wrong
+// is one line on standard error that says what was being done and what to do.
 package main

@@ -26,8 +26,8 @@
 //     quotes, and reserve-with-timeout reads its number strictly.
 //   - Clients that wait for the same tube are served first come, first served.
 //   - OUT_OF_MEMORY means that the server's memory cap is reached, or that the disk
-//     of the binlog is full. On a disk that is full to the brim release, bury and
-//     kick are answered so, too.
+//     of the binlog is full. On a disk that is full to the brim release, bury, kick,
+//     and reserve-job of a job that is not ready are answered so, too.
 //   - Commands of a client that has closed its connection without reading the
 //     answers are still carried out, as far as they had arrived.
 //   - SIGTERM lets commands in flight finish. version in stats is sheaf's.

@@ -21,7 +21,7 @@ const (
 
 // Config says what a Protocol serves.
 type Config struct {
-	Router *router.Router
+	Router *router.Router // which outlives the sessions
 	// MaxJobSize is the size in bytes of the largest body that put accepts, at
 	// most LargestMaxJobSize.
 	MaxJobSize int
@@ -29,7 +29,8 @@ type Config struct {
 	Version string
 }
 
-// Protocol makes the sessions of a server that speaks beanstalkd's protocol.
+// Protocol makes the sessions of a server that speaks beanstalkd's protocol. It
+// never changes, so all of them read it.
 type Protocol struct {
 	cfg Config
 	// What stats reports of the process.

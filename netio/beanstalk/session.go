@@ -22,7 +22,8 @@ type conn interface {
 
 // session is one client's conversation. It turns command lines into requests,
 // lets the engine serve as many at once as it can, and renders the answers in
-// order.
+// order. Its fields belong to the connection's goroutine; Hangup and Abort, which
+// others call, only read client, which never changes.
 type session struct {
 	protocol *Protocol
 	conn     conn

@@ -133,7 +133,9 @@ type hold struct {
 	id    uint64 // of the job; 0: there is none
 	count uint64 // how many the keeper has been given
 	// state is count while the keeper is to look after it, overdue when it has been
-	// held for a moment, and otherwise 0.
+	// held for a moment, and otherwise 0. The session's goroutine stores count and 0;
+	// the timer's only swaps the count that it was given for overdue, so it cannot
+	// take a later hold for that one.
 	state atomic.Uint64
 }
 
@@ -142,7 +144,7 @@ const overdue = ^uint64(0)
 // A keeper sees to it that nothing is held for longer than a moment. It is one for
 // all sessions: a timer for each would have to be set and stopped with each job.
 type keeper struct {
-	mu    sync.Mutex
+	mu    sync.Mutex  // guards what follows, for sessions and the timer
 	timer *time.Timer // made when it is needed; set while anything is kept
 	kept  []kept      // in the order of time; what is not held any more stays until then
 }

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxFunction and maxUnique are the longest names, in bytes.
+	// The longest names that are accepted, in bytes. Of a longer client id the
+	// beginning is taken.
 	maxFunction = 512
 	maxUnique   = 64
 	maxClientID = 127
@@ -184,8 +185,9 @@ var kinds = [types]shard.EventKind{
 	typeWorkException: shard.Exception,
 }
 
-// tagQuiet is that of a report whose answer is not told.
-const tagQuiet = tagFault + 1
+// tagQuiet is the tag of a report whose answer is not told. The tags of other
+// requests are their packets' types.
+const tagQuiet = types
 
 func (s *session) report(typ uint32, id uint64, data []byte, tag uint8) {
 	r := s.client.New(shard.Report)

@@ -20,7 +20,7 @@ const maxBacklog = 64 << 20
 
 // Config says what a Protocol serves.
 type Config struct {
-	Router *router.Router
+	Router *router.Router // which outlives the sessions
 	// MaxJobSize is the size in bytes of the largest workload or result that is
 	// accepted.
 	MaxJobSize int
@@ -37,11 +37,13 @@ type Config struct {
 
 // Protocol makes the sessions of a server that speaks Gearman's protocols.
 type Protocol struct {
+	// These two never change.
 	cfg     Config
 	handles handles
-	keeper  keeper
 
-	mu       sync.Mutex
+	keeper keeper // has a lock of its own
+
+	mu       sync.Mutex // guards sessions, and what they refer to
 	sessions map[*session]*about
 }
 

@@ -23,7 +23,8 @@ type conn interface {
 // session is one connection's conversation. Like beanstalk's it turns what comes
 // into requests, lets the engine serve as many at once as it can, and renders the
 // answers in order. What comes by itself (results, NOOP) it says between that, in
-// Poked.
+// Poked. Its fields belong to the connection's goroutine, but for hold.state; Hangup
+// and Abort, which others call, only read client, which never changes.
 type session struct {
 	protocol *Protocol
 	conn     conn
@@ -59,9 +60,6 @@ var (
 	faultDraining  = fault{"QUEUE_ERROR", "Server takes no new jobs"}
 	faultFailed    = fault{"QUEUE_ERROR", "Binlog has failed; see the server's log"}
 )
-
-// tags of requests that have their answer: their packet types are taken.
-const tagFault = types
 
 var (
 	errTooLarge = errors.New("packet or line too large")
