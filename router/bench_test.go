@@ -219,7 +219,7 @@ func BenchmarkHandoff(b *testing.B) {
 // TestNoAllocations: in steady state no command allocates anything, but that the
 // directory has a page more for 32 ids.
 func TestNoAllocations(t *testing.T) {
-	if raceEnabled {
+	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
 	for _, shards := range []int{1, 7} {

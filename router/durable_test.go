@@ -47,7 +47,7 @@ func durable(t *testing.T, runs int, f func(d *durRun)) {
 		runs = *durRuns
 	case testing.Short():
 		runs = (runs + 9) / 10
-	case raceEnabled:
+	case raceDetector:
 		runs = (runs + 2) / 3
 	}
 	watchdog(t, time.Minute+time.Duration(runs)*time.Second)

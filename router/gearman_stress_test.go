@@ -397,7 +397,7 @@ func TestGearmanDozeMeetsSubmit(t *testing.T) {
 		w.CanDo(f, 0)
 	}
 	rounds := 20_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() || raceDetector {
 		rounds = 4000
 	}
 	go_, done := make(chan string), make(chan struct{})

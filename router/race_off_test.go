@@ -2,4 +2,4 @@
 
 package router
 
-const raceEnabled = false
+const raceDetector = false

@@ -2,4 +2,4 @@
 
 package router
 
-const raceEnabled = true
+const raceDetector = true

@@ -11,7 +11,7 @@ import (
 // 2 KiB of stack that it began with. 10,000 of them do nothing all day, so a
 // shard's turn is not served on one before it has asked for something.
 func TestNewClientCostStack(t *testing.T) {
-	if raceEnabled {
+	if raceDetector {
 		t.Skip("the race detector has larger frames")
 	}
 	r := newEngine(t, 2)
