@@ -232,26 +232,6 @@ func (s *Shard) takeID(r *Request) {
 func (s *Shard) jobCommand(r *Request, j *job) bool {
 	mine := j.state == reserved && s.holderOf(j) == r.Client
 	switch r.Op {
-	case ReserveJob:
-		if j.state == reserved {
-			return false
-		}
-		switch {
-		case s.ending:
-			r.Status = Aborted
-			return true
-		case s.failed:
-			r.Status = Failed
-			return true
-		case j.state != ready && s.refused(r):
-			// Counters may give way on a full disk; that a job is not buried any more,
-			// or not delayed, may not.
-			return true
-		}
-		s.revive(j)
-		s.remove(j)
-		s.makeReserved(j, r.Client)
-		r.Body = s.bodyFor(j, r.Client.waiter)
 	case Delete:
 		if j.state == reserved && !mine {
 			return false
@@ -274,46 +254,23 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if !mine {
 			return false
 		}
-		if s.refused(r) {
-			return true
-		}
-		s.remove(j)
-		if !s.comesAgain(j) {
-			return true
-		}
-		j.pri, j.delay = r.Pri, r.Delay
-		j.releases++
-		if j.delay > 0 {
-			s.logChange(j, binlog.Delayed, s.now+int64(j.delay)*second)
-			s.makeDelayed(j)
-		} else {
-			s.logChange(j, binlog.Ready, 0)
-			s.makeReady(j)
-		}
+		s.release(r, j)
 	case Bury:
 		if !mine {
 			return false
 		}
-		if s.refused(r) {
-			return true
-		}
-		if s.abandoned(j) {
-			s.fail(j, Fail, nil)
-			return true
-		}
-		if j.foreground && !s.keep(r, j, s.taskOf(j)) {
-			return true
-		}
-		s.remove(j)
-		s.finish(j, Fail, nil)
-		j.pri = r.Pri
-		s.makeBuried(j)
+		s.bury(r, j)
 	case Touch:
 		if !mine {
 			return false
 		}
 		// The client is called at the old deadline, which was earlier, at the latest.
 		r.Client.held.fix(s.deadline(j, j.ttr), j)
+	case ReserveJob:
+		if j.state == reserved {
+			return false
+		}
+		s.reserveJob(r, j)
 	case KickJob:
 		if j.state != buried && j.state != delayed {
 			return false
@@ -327,6 +284,64 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		r.Body = s.bodyFor(j, r.Client.waiter)
 	}
 	return true
+}
+
+// reserveJob serves ReserveJob for a job that no client has.
+func (s *Shard) reserveJob(r *Request, j *job) {
+	switch {
+	case s.ending:
+		r.Status = Aborted
+		return
+	case s.failed:
+		r.Status = Failed
+		return
+	case j.state != ready && s.refused(r):
+		// Counters may give way on a full disk; that a job is not buried any more,
+		// or not delayed, may not.
+		return
+	}
+	s.revive(j)
+	s.remove(j)
+	s.makeReserved(j, r.Client)
+	r.Body = s.bodyFor(j, r.Client.waiter)
+}
+
+// release serves Release for a job that the client has.
+func (s *Shard) release(r *Request, j *job) {
+	if s.refused(r) {
+		return
+	}
+	s.remove(j)
+	if !s.comesAgain(j) {
+		return
+	}
+	j.pri, j.delay = r.Pri, r.Delay
+	j.releases++
+	if j.delay > 0 {
+		s.logChange(j, binlog.Delayed, s.now+int64(j.delay)*second)
+		s.makeDelayed(j)
+	} else {
+		s.logChange(j, binlog.Ready, 0)
+		s.makeReady(j)
+	}
+}
+
+// bury serves Bury for a job that the client has.
+func (s *Shard) bury(r *Request, j *job) {
+	if s.refused(r) {
+		return
+	}
+	if s.abandoned(j) {
+		s.fail(j, Fail, nil)
+		return
+	}
+	if j.foreground && !s.keep(r, j, s.taskOf(j)) {
+		return
+	}
+	s.remove(j)
+	s.finish(j, Fail, nil)
+	j.pri = r.Pri
+	s.makeBuried(j)
 }
 
 func (s *Shard) use(c *Client, name string) *Tube {
