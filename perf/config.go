@@ -33,7 +33,7 @@ type Config struct {
 
 	Jobs   int    `json:"jobs,omitempty"`   // waiting, or put before they are taken
 	Beside int    `json:"beside,omitempty"` // other tubes, or idle connections
-	Sync   string `json:"sync,omitempty"`   // of the server's binlog: milliseconds, or never
+	Sync   string `json:"sync,omitempty"`   // of the server's binlog: milliseconds, never, or SyncAsTold
 
 	WarmUp   time.Duration `json:"warm_up_ns"`
 	Duration time.Duration `json:"duration_ns"`
@@ -47,6 +47,10 @@ const (
 	ContentRandom = "random" // bytes that nothing can compress
 	ContentZero   = "zero"
 )
+
+// SyncAsTold is Config.Sync where the load does not decide on it: the server runs
+// already, or its command says {dir} and so how its binlog is synced.
+const SyncAsTold = "as the server was told"
 
 // Validate says what is wrong with c, in terms of the flags of sheafperf.
 func (c *Config) Validate() error {
@@ -81,7 +85,7 @@ func (c *Config) Validate() error {
 		_, most := d.Bounds()
 		bad(most > math.MaxUint32, "--%s %s: must stay below 2^32", d.flag, d.Dist)
 	}
-	if _, err := strconv.ParseUint(c.Sync, 10, 31); err != nil && c.Sync != "" && c.Sync != "never" {
+	if _, err := strconv.ParseUint(c.Sync, 10, 31); err != nil && c.Sync != "" && c.Sync != "never" && c.Sync != SyncAsTold {
 		bad(true, "--sync %s: must be a number of milliseconds, or never", c.Sync)
 	}
 	switch c.Content {

@@ -85,7 +85,7 @@ func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []foun
 		if err != nil {
 			return err
 		}
-		if cfg.Log != nil {
+		if cfg.Log != nil && jobs > 0 {
 			cfg.Log.Info("binlog: all jobs are written again, each for its shard", "dir", cfg.Dir, "shards", len(all))
 		}
 	}

@@ -90,7 +90,8 @@ func run(o *options) error {
 	ask := make(chan bool, 1)
 	services, err := newServices(o, engine, log, listeners, files, ask)
 	if err != nil {
-		return err
+		listeners.close()
+		return errors.Join(err, engine.Close())
 	}
 	failed := make(chan error, listeners.count())
 	for _, s := range services {

@@ -67,7 +67,7 @@ func loadFlags(fs *pflag.FlagSet, c *perf.Config) {
 	fs.BoolVar(&c.Poisson, "poisson", c.Poisson, "arrivals of the open loop at random distances")
 	fs.IntVar(&c.Jobs, "jobs", c.Jobs, "`N` jobs waiting (backlog, restart) or in a round (produce, consume, gearman-background, gearman-grab)")
 	fs.IntVar(&c.Beside, "beside", c.Beside, "`N` other tubes (manytubes) or idle connections (idle)")
-	fs.StringVar(&c.Sync, "sync", c.Sync, "sync the binlog (durable, restart) every `MS`, or never; ignored if the command says {dir}")
+	fs.StringVar(&c.Sync, "sync", c.Sync, "sync the binlog (durable, restart) every `MS`, or never; not with --addr, or if the command says {dir}")
 	fs.DurationVar(&c.WarmUp, "warm-up", c.WarmUp, "load for `DURATION` before it is measured")
 	fs.DurationVarP(&c.Duration, "duration", "t", c.Duration, "measure for `DURATION`")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "wait for answers at the end for `DURATION`")

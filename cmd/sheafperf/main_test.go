@@ -409,6 +409,16 @@ func TestServerThatDies(t *testing.T) {
 	r.has(t, 1, "the server has ended by itself: signal: killed", "the server closed the connection")
 }
 
+// What a report says of the sync mode is so: sheafperf decides on it or does not.
+func TestSyncAsTold(t *testing.T) {
+	for server, want := range map[string]string{
+		sheafd(t, "sheafd"):               "sync 0;",
+		sheafd(t, "sheafd") + " -b {dir}": "sync as the server was told;",
+	} {
+		perform(t, nil, "run", "durable", server, "--duration=50ms", "--warm-up=0").has(t, 0, want)
+	}
+}
+
 func TestUsage(t *testing.T) {
 	for _, tt := range []struct {
 		args []string
@@ -430,6 +440,9 @@ func TestUsage(t *testing.T) {
 		{[]string{"check", "--nonsense"}, 2, []string{"see sheafperf check --help"}},
 		{[]string{"run", "cycle", "--addr=x:y"}, 2, []string{"--addr x:y: must be HOST, HOST:PORT or unix:PATH"}},
 		{[]string{"run", "cycle", "--addr=unix:"}, 2, []string{"--addr unix:: the path is missing"}},
+		{[]string{"run", "durable", "--addr=x", "--sync=50"}, 2, []string{"--sync: there is no use for it with --addr"}},
+		{[]string{"run", "durable", "--server=x {port} {dir}", "--sync=50"}, 2, []string{"--sync: there is no use for it where the command says {dir}"}},
+		{[]string{"compare", "cycle", "durable", "--server=a=x {port} -b{dir}", "--server=b=y {port}"}, 2, []string{"durable: the binlog of a is synced", "that of b as --sync says"}},
 		{[]string{"run", "consume", "--addr=x", "--delay=1"}, 2, []string{"--delay: there is no use for it in consume"}},
 		{[]string{"run", "cycle"}, 2, []string{"which server?"}},
 		{[]string{"run", "nix", "--addr=x"}, 2, []string{`no scenario "nix"`}},

@@ -78,7 +78,10 @@ func parse(command string, args []string) (*options, error) {
 	if err := o.useless(fs, names); err != nil {
 		return nil, err
 	}
-	return o, o.complete()
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return o, o.settleSync(fs.Changed("sync"))
 }
 
 // useless finds a flag that was given and that no scenario has a use for.
@@ -187,6 +190,35 @@ func (o *options) complete() error {
 	}
 	if o.baseline != "" && !slices.ContainsFunc(o.targets, func(t *perf.Target) bool { return t.Name == o.baseline }) {
 		return usageError{fmt.Errorf("--baseline %s: there is no such server", o.baseline)}
+	}
+	return nil
+}
+
+// settleSync sees to it that nothing is said of how often a binlog is synced that
+// may not be so: --sync is for servers that are started with a binlog by us.
+func (o *options) settleSync(given bool) error {
+	var with, without []string
+	for _, t := range o.targets {
+		if o.addr != "" || slices.ContainsFunc(t.Command, func(word string) bool { return strings.Contains(word, "{dir}") }) {
+			with = append(with, t.Name)
+		} else {
+			without = append(without, t.Name)
+		}
+	}
+	for i := range o.loads {
+		l := &o.loads[i]
+		switch {
+		case l.Config.Sync == "" || len(with) == 0:
+			continue
+		case len(without) > 0:
+			return usageError{fmt.Errorf("%s: the binlog of %s is synced as its command says, which has a {dir}, and that of %s as --sync says: say {dir} in all commands or in none",
+				l.Name, strings.Join(with, ", "), strings.Join(without, ", "))}
+		case given && o.addr != "":
+			return usageError{fmt.Errorf("--sync: there is no use for it with --addr: that server runs already")}
+		case given:
+			return usageError{fmt.Errorf("--sync: there is no use for it where the command says {dir}: how its binlog is synced has to be said there, too")}
+		}
+		l.Config.Sync = perf.SyncAsTold
 	}
 	return nil
 }
