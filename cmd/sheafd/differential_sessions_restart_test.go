@@ -169,8 +169,11 @@ var diffRestartTranscripts = []diffTranscript{
 		-> put 0 0 100 1\r\na\r\ndelete 1\r\n
 		<- INSERTED 1
 		<- DELETED
-		# Its file goes when it has been read: nothing in it is alive.
+		# Its file goes when it has been read, before anything is answered: nothing in it
+		# is alive.
 		restart
+		-> list-tube-used\r\n
+		<- USING default
 		restart
 		-> put 0 0 100 1\r\na\r\n
 		<- INSERTED 1
