@@ -50,7 +50,7 @@ type Peer interface {
 // more slowly than its results come, is to get them.
 const (
 	deafAfter = 10 * time.Second
-	muchMore  = 16
+	muchMore  = 4
 )
 
 // Inbox is where a client gets events. Shards put them in, from any goroutine;
@@ -65,7 +65,7 @@ type Inbox struct {
 
 // NewInbox returns an empty inbox of a client whose peer is killed when more
 // than most bytes are waiting for it, and it has read nothing for 10 s, or when it
-// are 16 times as many. One event may have any size.
+// are four times as many. One event may have any size.
 func NewInbox(peer Peer, most int64) *Inbox { return &Inbox{peer: peer, most: most} }
 
 // put puts e in. Any goroutine may call it.
