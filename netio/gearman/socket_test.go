@@ -68,6 +68,8 @@ func TestSlowReader(t *testing.T) {
 		}
 	}
 	write(client, req(typeSubmitJob, "f", "", ""))
+	results := bufio.NewReader(client)
+	readPacket(t, results) // JOB_CREATED
 	write(worker, append(req(typeCanDo, "f"), req(typeGrabJob)...))
 	r := bufio.NewReader(worker)
 	assigned := readPacket(t, r)
@@ -79,14 +81,12 @@ func TestSlowReader(t *testing.T) {
 	write(worker, req(typeWorkComplete, string(handle), "end"))
 	write(worker, req(typeEchoReq, "done"))
 	readPacket(t, r) // all of it was taken
-	r = bufio.NewReader(client)
-	readPacket(t, r) // JOB_CREATED
 	for i := range parts {
-		if got := readPacket(t, r); len(got) != len(data) {
+		if got := readPacket(t, results); len(got) != len(data) {
 			t.Fatalf("part %d has %d bytes, want %d", i, len(got), len(data))
 		}
 	}
-	if got := readPacket(t, r); !bytes.HasSuffix(got, []byte("\x00end")) {
+	if got := readPacket(t, results); !bytes.HasSuffix(got, []byte("\x00end")) {
 		t.Errorf("%.100q comes at the end", got)
 	}
 }
