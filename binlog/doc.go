@@ -123,9 +123,10 @@
 // what looks like a block in the body of a job is none. Blocks of a stream are
 // numbered without gaps, over all of its segments, so that one that is missing is
 // missed. (A last segment that a start cannot read, and of which nothing says that
-// it had begun, is not named as the one before the next. A block with a roll has the number of the one behind it. Behind what
-// could not be read numbers are left out, up to the Unix time in ns; the manifest
-// says where, so that nobody misses them when it can be read.) A block of more
+// it had begun, is not named as the one before the next. A block with a roll has
+// the number of the one behind it. Behind what could not be read numbers are left
+// out, up to the Unix time in ns; the manifest says where, so that nobody misses
+// them when it can be read.) A block of more
 // than 8 MiB before compression is not compressed. The byte at the end is not
 // compressed; it is there because zeros at the end are taken for what a power
 // failure has left unwritten. A record is a byte that says what it is, and
