@@ -3,6 +3,7 @@ package netio
 // What a connection has to say: a pooled buffer of replies, bodies by reference between them, and the one write.
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
@@ -51,18 +52,40 @@ type output struct {
 
 	onWritable func(fd uintptr) bool // writeMore as a closure, made at the first write that has to wait
 
-	// unread is when the peer last took something of a write that has to wait, as sinceStart says it; 0 while none has.
-	// The connection's goroutine writes it, anyone may read it: see Unread.
-	unread atomic.Int64
+	// Of a write that has to wait: unread is when the peer was last seen to take something, as sinceStart says it, and
+	// unacked how many bytes the kernel had for it then. unread is 0 while no write waits. The connection's goroutine sets
+	// both when a wait begins and when it gets further, and clears unread; hasRead brings them up to date, from any
+	// goroutine, if a wait is still on: they are a clock and a gauge, and who comes second finds what is newer.
+	unread, unacked atomic.Int64
 }
 
 // Unread says for how long the peer has taken nothing of what is being written to it, 0 if nothing has to wait. Any goroutine
 // may call it.
 func (c *Conn) Unread() time.Duration {
-	if t := c.unread.Load(); t != 0 {
-		return sinceStart() - time.Duration(t)
+	t := c.unread.Load()
+	if t == 0 || c.hasRead(t) {
+		return 0
 	}
-	return 0
+	return sinceStart() - time.Duration(t)
+}
+
+// hasRead reports whether the peer has taken something since t, when unread was set. The kernel says that a socket can be
+// written to when a third of its buffer is free again, which may be megabytes; a slow peer would seem to do nothing for long.
+func (c *Conn) hasRead(t int64) (has bool) {
+	c.raw.Control(func(fd uintptr) {
+		left := unackedBytes(fd)
+		has = c.unacked.Swap(left) > left
+	})
+	if has {
+		c.unread.CompareAndSwap(t, int64(sinceStart()))
+	}
+	return has
+}
+
+// unackedBytes is how much of what was written to a socket its peer's system does not have yet.
+func unackedBytes(fd uintptr) int64 {
+	n, _ := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
+	return int64(n)
 }
 
 // sinceStart is a clock that nobody sets.
@@ -185,6 +208,7 @@ func (c *Conn) writeOut() error {
 	c.vec.advance(written)
 	if c.fd >= 0 && written == 0 && len(c.vec.refs) > 0 {
 		if done := c.writeMore(uintptr(c.fd)); done {
+			c.unread.Store(0)
 			return c.werr
 		}
 	}
@@ -193,13 +217,18 @@ func (c *Conn) writeOut() error {
 	if c.onWritable == nil {
 		c.onWritable = c.writeMore
 	}
-	c.armWrite()
-	err := c.raw.Write(c.onWritable)
-	c.unread.Store(0)
-	if err != nil {
-		return err
+	defer c.unread.Store(0)
+	for {
+		c.armWrite()
+		err := c.raw.Write(c.onWritable)
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.hasRead(c.unread.Load()) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		return c.werr
 	}
-	return c.werr
 }
 
 // writeMore writes until everything is out or an error is set (true), or the socket is full (false).
@@ -216,6 +245,7 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 			}
 		case unix.EINTR:
 		case unix.EAGAIN:
+			c.unacked.Store(unackedBytes(fd))
 			return false
 		default:
 			c.werr = os.NewSyscallError("writev", err)
@@ -225,8 +255,8 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 	return true
 }
 
-// armWrite notes that the peer did read, or that a wait for it begins, and bounds that. The deadline of a wait that is over does no harm: the next one
-// sets its own, and the direct write knows none.
+// armWrite notes that the peer did read, or that a wait for it begins, and bounds that. The deadline of a wait that is over
+// does no harm: the next one sets its own, and the direct write knows none.
 func (c *Conn) armWrite() {
 	c.unread.Store(int64(sinceStart()))
 	if idle := c.srv.config.IdleTimeout; idle > 0 {

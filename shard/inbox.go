@@ -63,9 +63,9 @@ type Inbox struct {
 	peer Peer                  // never changes
 }
 
-// NewInbox returns an empty inbox of a client whose peer is killed when more
-// than most bytes are waiting for it, and it has read nothing for 10 s, or when it
-// are four times as many. One event may have any size.
+// NewInbox returns an empty inbox of a client whose peer is killed when an event
+// comes with which more than most bytes are waiting for it, and it has read nothing
+// for 10 s, or with which it are four times as many. One event may have any size.
 func NewInbox(peer Peer, most int64) *Inbox { return &Inbox{peer: peer, most: most} }
 
 // put puts e in. Any goroutine may call it.

@@ -442,6 +442,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "cycle", "--addr=unix:"}, 2, []string{"--addr unix:: the path is missing"}},
 		{[]string{"run", "durable", "--addr=x", "--sync=50"}, 2, []string{"--sync: there is no use for it with --addr"}},
 		{[]string{"run", "durable", "--server=x {port} {dir}", "--sync=50"}, 2, []string{"--sync: there is no use for it where the command says {dir}"}},
+		{[]string{"run", "durable-never", "--server=x {port} {dir}"}, 2, []string{"durable-never: how the binlog is synced", "durable is the scenario for that"}},
+		{[]string{"run", "durable", "--server=x {port}", "--sync=as the server was told"}, 2, []string{"--sync as the server was told: must be a number"}},
 		{[]string{"compare", "cycle", "durable", "--server=a=x {port} -b{dir}", "--server=b=y {port}"}, 2, []string{"durable: the binlog of a is synced", "that of b as --sync says"}},
 		{[]string{"run", "consume", "--addr=x", "--delay=1"}, 2, []string{"--delay: there is no use for it in consume"}},
 		{[]string{"run", "cycle"}, 2, []string{"which server?"}},

@@ -208,8 +208,12 @@ func (o *options) settleSync(given bool) error {
 	for i := range o.loads {
 		l := &o.loads[i]
 		switch {
+		case l.Config.Sync == perf.SyncAsTold:
+			return usageError{fmt.Errorf("--sync %s: must be a number of milliseconds, or never", l.Config.Sync)}
 		case l.Config.Sync == "" || len(with) == 0:
 			continue
+		case l.Of != "":
+			return usageError{fmt.Errorf("%s: how the binlog is synced is not for it to say with --addr, or where the command says {dir}: %s is the scenario for that", l.Name, l.Of)}
 		case len(without) > 0:
 			return usageError{fmt.Errorf("%s: the binlog of %s is synced as its command says, which has a {dir}, and that of %s as --sync says: say {dir} in all commands or in none",
 				l.Name, strings.Join(with, ", "), strings.Join(without, ", "))}

@@ -14,8 +14,7 @@ import (
 )
 
 // maxBacklog is how many bytes of results and notices may wait for a client that
-// does not read them, before its connection is closed; see shard.NewInbox for one
-// that does, but slowly.
+// does not read; see shard.NewInbox, also for one that does, but slowly.
 const maxBacklog = 64 << 20
 
 // Config says what a Protocol serves.
@@ -27,7 +26,7 @@ type Config struct {
 	// Version is what the admin command version reports.
 	Version string
 	// Level is what the admin command verbose reports: from which level on the server
-	// logs. Slog's names are gearmand's, too.
+	// logs, INFO or DEBUG, which are names of gearmand's, too.
 	Level slog.Level
 	// Location is the time zone of SUBMIT_JOB_SCHED.
 	Location *time.Location
