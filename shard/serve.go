@@ -215,12 +215,14 @@ func (s *Shard) takeID(r *Request) {
 	if r.N == 0 {
 		n := uint64(1)
 		if s.log == nil && s.memory.max == 0 {
-			for q := r.next; q != nil && q.Op == Put && q.ID == 0 && n < idRun; q = q.next {
+			for q := s.following; q != nil && q.Op == Put && q.ID == 0 && n < idRun; q = q.next {
 				n++
 			}
 		}
 		id := s.cfg.Directory.nextIDs(n)
-		for q := r; n > 0; q, n, id = q.next, n-1, id+1 {
+		r.N = id
+		for q := s.following; n > 1; q, n = q.next, n-1 {
+			id++
 			q.N = id
 		}
 	}

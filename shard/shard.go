@@ -74,6 +74,7 @@ type Shard struct {
 	unfinished []*Request
 	quota      int
 	looked     int
+	following  *Request // what is served behind the request that is being served
 	stalls
 
 	// Sums over all tubes.
@@ -239,8 +240,13 @@ func (s *Shard) serveAll(r *Request) {
 			s.expire() // it may have taken long
 		}
 		next, last := r.next, r.last // r may be the client's again once it is answered
+		// An answered request leads to no other: it may be that of a client which is
+		// idle, and would keep all of that other's client alive when that is gone, and
+		// those behind it.
+		r.next, s.following = nil, next
 		switch {
 		case s.serve(r):
+			r.next = next
 			next = s.putOff(r)
 		case last:
 			s.looked = 0
@@ -250,4 +256,5 @@ func (s *Shard) serveAll(r *Request) {
 		}
 		r = next
 	}
+	s.following = nil
 }
