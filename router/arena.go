@@ -57,12 +57,36 @@ func (a *arena) reset() {
 	clear(a.queue)
 	a.queue, a.chain = a.queue[:0], a.chain[:0]
 	for i := range a.own {
-		a.own[i].Body, a.own[i].Task = nil, nil // an idle client must not keep jobs alive
+		forget(&a.own[i])
 	}
 	if a.deep != nil {
 		clear(a.deep.requests[:max(0, a.taken+1-len(a.own))]) // with one that was undone
 	}
 	a.taken = 0
+}
+
+// forget has r, which is dealt with, keep nothing alive: an idle client has neither
+// jobs nor tubes but its own.
+func forget(r *shard.Request) {
+	r.Tube, r.Name, r.Body, r.Task, r.Job, r.TubeStats = nil, "", nil, nil, nil, nil
+}
+
+// thin lets go of the requests before queue[head], which are dealt with, and of the
+// pipeline, if none come behind: for a wait, which may be long. It returns where
+// queue[head] is then.
+func (a *arena) thin(head int) int {
+	for _, r := range a.queue[:head] {
+		forget(r)
+	}
+	if a.deep == nil || head+1 < len(a.queue) {
+		return head
+	}
+	r := *a.queue[head]
+	a.reset()
+	a.shrink()
+	a.queue = append(a.queue, a.next())
+	*a.queue[0] = r
+	return 0
 }
 
 // shrink gives the pipeline back. The arena must have been reset.

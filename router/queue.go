@@ -131,7 +131,8 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 	}
 	switch {
 	case c.waiting:
-		c.wait(q[0])
+		c.head = c.thin(c.head)
+		c.wait(c.queue[c.head])
 		return c.answer(1)
 	case c.many:
 		if !c.reserveMany(q[0]) {
@@ -212,8 +213,12 @@ func (c *Client) clear() {
 	c.waiter.Drop()
 }
 
-// Rest gives back what a deep pipeline has taken. The queue must be empty.
-func (c *Client) Rest() { c.shrink() }
+// Rest gives back what a deep pipeline has taken, and forgets what was asked. The
+// queue must be empty.
+func (c *Client) Rest() {
+	c.shrink()
+	forget(&c.scratch)
+}
 
 // wait blocks until the reserve r, which is known to wait, is answered.
 func (c *Client) wait(r *shard.Request) {

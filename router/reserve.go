@@ -149,7 +149,7 @@ func (c *Client) take(s *seat, bound offer, r *shard.Request) bool {
 	if s.probe.Status == shard.OK {
 		r.Status, r.ID, r.Body = shard.OK, s.probe.ID, s.probe.Body
 		r.Tube, r.Task = s.probe.Tube, s.probe.Task
-		s.probe.Body, s.probe.Task = nil, nil
+		forget(s.probe)
 		s.soonest = s.probe.Soonest
 		s.best = offer{s.probe.Pri, s.probe.ID}
 		return true
