@@ -51,7 +51,7 @@ func (h *dueHeap) Pop() any {
 	old := *h
 	d := old[len(old)-1]
 	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
+	*h = clipped(old[:len(old)-1])
 	return d
 }
 

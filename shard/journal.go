@@ -98,7 +98,7 @@ func (h *held) release(err error) {
 		h.events[i] = sent{}
 		e.to.put(e.event)
 	}
-	h.changed, h.answered, h.granted, h.events = h.changed[:0], h.answered[:0], h.granted[:0], h.events[:0]
+	h.changed, h.answered, h.granted, h.events = h.changed[:0], h.answered[:0], h.granted[:0], clipped(h.events[:0])
 }
 
 // beginBatch looks what time it is, and whether there still is a log.

@@ -10,6 +10,7 @@ import "slices"
 type roster struct {
 	names []string
 	index map[string]int
+	most  int // how many there were, see remove
 }
 
 func newRoster() *roster {
@@ -28,8 +29,8 @@ func (r *roster) remove(name string) {
 	r.names[i] = r.names[last]
 	r.index[r.names[i]] = i
 	r.names[last] = ""
-	r.names = r.names[:last]
-	delete(r.index, name)
+	r.names = clipped(r.names[:last])
+	remove(&r.index, &r.most, name)
 }
 
 func (r *roster) list() []string { return slices.Clone(r.names) }

@@ -44,10 +44,12 @@ type Shard struct {
 	now       int64  // of the batch being served, on cfg.Clock
 	deadlines uint64 // how many have been given out, see Shard.deadline
 	jobStore
-	jobs   int // how many there are
-	tubes  map[string]*Tube
-	keyed  []*function // that have uniques, in any order
-	memory ration
+	jobs  int // how many there are
+	tubes map[string]*Tube
+	// mostTubes is how many there were, see remove.
+	mostTubes int
+	keyed     []*function // that have uniques, in any order
+	memory    ration
 
 	dues  dueHeap
 	timer *time.Timer

@@ -70,6 +70,7 @@ type listener struct {
 // it, and then stays until it is dropped.
 type function struct {
 	uniques  map[taskKey]*job
+	most     int       // uniques that there were, see remove
 	place    int       // in the shard's list of those that have uniques, if it has
 	sleepers watchList // workers that are told when there is a job
 	workers  int

@@ -132,7 +132,7 @@ func (s *Shard) drop(t *Tube) {
 		return
 	}
 	s.unschedule(&t.due)
-	delete(s.tubes, t.Name)
+	remove(&s.tubes, &s.mostTubes, t.Name)
 	s.tubeTable.remove(t.number)
 	s.tellRoster(tubeGone, t.Name)
 }

@@ -131,7 +131,7 @@ func (s *Shard) forgetKey(j *job, task *Task) {
 		return
 	}
 	task.heirs = nil
-	delete(f.uniques, key)
+	remove(&f.uniques, &f.most, key)
 	if len(f.uniques) == 0 {
 		last := s.keyed[len(s.keyed)-1]
 		s.keyed[f.place], last.place = last, f.place

@@ -1,0 +1,35 @@
+package shard
+
+import "slices"
+
+// Go's maps and slices keep the room for all that they once had. Of those that may
+// have had very many entries (tubes, uniques, what comes due) a new one is made when
+// no more than few are left of many: so few that it takes no longer than a step, and
+// so seldom that it costs nothing.
+const (
+	many = 16 << 10
+	few  = stepJobs
+)
+
+// remove takes k out of m. most is how many entries that has had since it was made, as
+// far as remove has seen.
+func remove[K comparable, V any](m *map[K]V, most *int, k K) {
+	*most = max(*most, len(*m))
+	delete(*m, k)
+	if *most <= many || len(*m) > few {
+		return
+	}
+	left := make(map[K]V, len(*m))
+	for k, v := range *m {
+		left[k] = v
+	}
+	*m, *most = left, 0
+}
+
+// clipped returns l, which has become shorter, or a copy of it.
+func clipped[E any](l []E) []E {
+	if cap(l) <= many || len(l) > few {
+		return l
+	}
+	return slices.Clone(l)
+}
