@@ -1,13 +1,17 @@
 package router
 
-import "github.com/sheafq/sheaf/shard"
+import (
+	"slices"
+
+	"github.com/sheafq/sheaf/shard"
+)
 
 // watchList is what a client watches, in the order of the reference: a new tube
 // comes last, and the last one takes the place of one that is ignored. A worker of
 // Gearman may watch very many.
 type watchList struct {
 	tubes []*shard.Tube
-	at    map[string]int // the index by name, if there are or were many; else nil
+	at    map[string]int // the index by name, if there are many; else nil
 }
 
 // fewTubes is how many are looked through for one.
@@ -53,6 +57,9 @@ func (l *watchList) remove(i int) *shard.Tube {
 		delete(l.at, t.Name)
 		if i < last {
 			l.at[l.tubes[i].Name] = i
+		}
+		if last <= fewTubes/2 {
+			l.at, l.tubes = nil, slices.Clone(l.tubes)
 		}
 	}
 	return t

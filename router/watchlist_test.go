@@ -52,3 +52,17 @@ func TestWatchList(t *testing.T) {
 		}
 	}
 }
+
+// TestWatchListShrinks: few tubes take no more room for having been many.
+func TestWatchListShrinks(t *testing.T) {
+	var l watchList
+	for i := range 1000 {
+		l.add(&shard.Tube{Name: fmt.Sprint(i)})
+	}
+	for len(l.tubes) > 1 {
+		l.remove(0)
+	}
+	if cap(l.tubes) > fewTubes || l.at != nil {
+		t.Errorf("one tube has room for %d, and a map of %d", cap(l.tubes), len(l.at))
+	}
+}

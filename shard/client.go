@@ -1,6 +1,10 @@
 package shard
 
-import "github.com/sheafq/sheaf/binlog"
+import (
+	"slices"
+
+	"github.com/sheafq/sheaf/binlog"
+)
 
 // Client is what one shard knows of one client: the jobs it holds, the tubes
 // it watches, its wait. The client's goroutine makes it and names it in
@@ -11,7 +15,7 @@ type Client struct {
 	held     jobHeap // reserved jobs by deadline
 	heldList jobList // the same in the order of reserving
 	watches  []*watch
-	byTube   map[*Tube]*watch // the watches, if there are or were many; else nil
+	byTube   map[*Tube]*watch // the watches, if there are many; else nil
 	using    *Tube
 
 	// Of a Gearman client: the jobs that it waits for, and that it is to be told
@@ -152,6 +156,9 @@ func (c *Client) removeWatch(w *watch) {
 	c.watches[last] = nil
 	c.watches = c.watches[:last]
 	delete(c.byTube, w.tube)
+	if c.byTube != nil && last <= fewWatches/2 {
+		c.byTube, c.watches = nil, slices.Clone(c.watches)
+	}
 }
 
 // expire lets the TTRs of held jobs and the wait run out that have come due,
