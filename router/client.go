@@ -23,6 +23,7 @@ type Client struct {
 	// interruption is set by Hangup and Abort, from any goroutine, before they
 	// wake the client's; it only ever grows.
 	interruption atomic.Int32
+	counters     uint16 // which of the router's it counts in; never changes
 
 	home   *seat   // on the default tube's shard
 	others []*seat // by shard; nil until another shard is needed
@@ -40,10 +41,11 @@ type Client struct {
 	many    bool
 	waiting bool // queue[head] is a reserve that waits
 
-	single            [1]*shard.Request // for a chain of one
-	scratch           shard.Request
 	producer, working bool
 	dozing            bool // Doze has found nothing, and no Grab came since
+
+	single  [1]*shard.Request // for a chain of one
+	scratch shard.Request
 }
 
 const (
@@ -82,8 +84,8 @@ func (r *Router) NewClient() *Client {
 // newClient makes a client that uses and watches nothing.
 func (r *Router) newClient(w *shard.Waiter) *Client {
 	r.connections.Add(1)
-	r.totalConnections.Add(1)
-	c := &Client{router: r, waiter: w, target: -1}
+	n := r.totalConnections.Add(1)
+	c := &Client{router: r, counters: uint16(n % int64(len(r.counted))), waiter: w, target: -1}
 	c.init()
 	c.home = c.newSeat(r.shardOf(shard.DefaultTube))
 	return c
@@ -188,7 +190,7 @@ func (c *Client) MarkWorker() {
 }
 
 // Count counts a command that is answered without a shard.
-func (c *Client) Count(op shard.Op) { c.router.counted[op].Add(1) }
+func (c *Client) Count(op shard.Op) { c.router.counted[c.counters].of[op].Add(1) }
 
 // Begin takes a job id and the time for a put whose body is still to come: its
 // ID and Created.
@@ -307,7 +309,9 @@ func (c *Client) Stats() *Stats {
 	}
 	copy(st.Counted[:], st.Served[:])
 	for op := range st.Counted {
-		st.Counted[op] += r.counted[op].Load()
+		for i := range r.counted {
+			st.Counted[op] += r.counted[i].of[op].Load()
+		}
 	}
 	return st
 }

@@ -36,13 +36,22 @@ type Router struct {
 	// draining is set once, by Drain; the shards read it at each put.
 	draining atomic.Bool
 
-	// What is counted here rather than on a shard is rare: commands that no
-	// shard serves, and clients. Clients write these, stats reads them. They are
-	// not on the cache lines above, which every put reads.
+	// What is counted here rather than on a shard: commands that no shard serves,
+	// by clients, in as many places as there are shards; some clients say use before
+	// each put. Stats adds them up.
+	counted []counters
+
+	// Clients write these when they come and go, stats reads them. They are not on
+	// the cache lines above, which every put reads.
 	_                             [64]byte
-	counted                       [numCommands]atomic.Uint64
 	connections, totalConnections atomic.Int64
 	producers, workers            atomic.Int64
+}
+
+// counters are what some of the clients count, on cache lines for themselves.
+type counters struct {
+	of [numCommands]atomic.Uint64
+	_  [64]byte
 }
 
 // Commands that are answered without a shard, counted beside the operations.
@@ -60,6 +69,7 @@ func New(cfg Config) (*Router, error) {
 		clock:     shard.NewClock(),
 		directory: shard.NewDirectory(),
 		budget:    shard.NewBudget(cfg.MaxMemory, cfg.Shards),
+		counted:   make([]counters, cfg.Shards),
 	}
 	r.directory.ChargeTo(r.budget)
 	found, err := r.recover(cfg)
