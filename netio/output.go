@@ -33,9 +33,12 @@ const (
 )
 
 var (
-	// bytebufferpool calibrates itself by the length of what comes back and throws away what is larger than most: the few
-	// large buffers among many small ones. Hence a pool for each kind, and buffers count with their capacity.
-	outPool  bytebufferpool.Pool
+	// Small buffers differ too little to be calibrated, and are taken and given back at every wake-up: the counters of
+	// bytebufferpool would then be written by every core, for each command of a client that does not pipeline.
+	outPool = sync.Pool{New: func() any { return &bytebufferpool.ByteBuffer{B: make([]byte, 0, outMin)} }}
+
+	// bytebufferpool calibrates itself by the length of what comes back and throws away what is larger than most, so here
+	// buffers count with their capacity.
 	deepPool bytebufferpool.Pool
 
 	vecPool = sync.Pool{New: func() any { return new(vector) }}
@@ -112,19 +115,23 @@ type ref struct {
 // flushes it, so a session that calls Buf for each reply keeps the bound.
 func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 	if c.replies == nil {
-		pool, least := &outPool, outMin
-		if c.deep {
-			pool, least = &deepPool, outDeep
-		}
-		b := pool.Get()
-		if cap(b.B) < least {
-			b.B = make([]byte, 0, least)
-		}
-		c.replies, c.high = b, 0
+		c.replies, c.high = c.newReplies(), 0
 	} else if c.queued() > c.srv.config.maxOutput {
 		c.Flush()
 	}
 	return c.replies
+}
+
+// newReplies returns an empty buffer for what the connection is likely to say before it parks.
+func (c *Conn) newReplies() *bytebufferpool.ByteBuffer {
+	if !c.deep {
+		return outPool.Get().(*bytebufferpool.ByteBuffer)
+	}
+	b := deepPool.Get()
+	if cap(b.B) < outDeep {
+		b.B = make([]byte, 0, outDeep)
+	}
+	return b
 }
 
 // Write queues a copy of p. The error is that of an earlier write; it ends the connection when Serve returns.
@@ -272,11 +279,12 @@ func (c *Conn) releaseOutput() {
 	}
 	c.replies = nil
 	c.deep = c.high > outMin
-	b.B = b.B[:cap(b.B)]
-	switch {
-	case len(b.B) >= outDeep:
+	switch size := cap(b.B); {
+	case size >= outDeep:
+		b.B = b.B[:size]
 		deepPool.Put(b)
-	case len(b.B) < 2*outMin:
+	case size < 2*outMin:
+		b.Reset()
 		outPool.Put(b)
 	}
 	// One in between has grown when its connection began to pipeline; the next will be a deep one.
