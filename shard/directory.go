@@ -2,6 +2,7 @@ package shard
 
 import (
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,23 +28,30 @@ import (
 // memory budget, see grew. Nothing is counted for each page, since all shards would
 // write the count: whoever may have emptied a page looks through it.
 type Directory struct {
-	_ [64]byte // ids is written by all shards: keep its line alone
-	// ids is the last id given out.
+	// Each of these three has a line of the processor's caches for itself, since a
+	// core that writes to one keeps all others waiting that read it.
+	_ [64]byte
+
+	// ids is the last id given out; all shards write it.
 	ids atomic.Uint64
 	_   [56]byte
-	// noted is up to which one ids count as given out after a crash, whether they
-	// are or not; any shard writes it, once in idStep ids at most.
-	noted atomic.Uint64
 
-	// roots is in order. It is replaced by a changed copy, under mu.
+	// These two are read with each command. roots is in order, and replaced by a
+	// changed copy, under mu.
 	roots atomic.Pointer[[]numbered]
-	// mu is for who makes or drops roots, nodes and pages: a shard takes it once in
-	// 512 ids to make the pages of a group, and once for each that it drops.
-	mu sync.Mutex
 	// newest is the number of the last group that pages were made for so far;
 	// written under mu. It has ids to give out, or had when it was looked at last: so
 	// its pages stay when they are empty, and are looked at when a later one is made.
 	newest atomic.Uint64
+	_      [48]byte
+
+	// mu is for who makes or drops roots, nodes and pages: a shard takes it once in
+	// 512 ids to make the pages of a group, and once for each that it drops. It is
+	// held for no more than has to be done by one after the other.
+	mu sync.Mutex
+	// noted is up to which one ids count as given out after a crash, whether they
+	// are or not; any shard writes it, once in idStep ids at most.
+	noted  atomic.Uint64
 	bytes  int64  // that all of it takes; under mu
 	budget ration // what of that is counted; under mu
 }
@@ -134,17 +142,28 @@ func (p *page) empty(i, end uint64) bool {
 	return true
 }
 
-// takeOut ends the page if there is no job in it.
+// takeOut ends the page if there is no job in it. It reports false if there is, or if
+// somebody else is about to do the same. Any goroutine may call it.
+//
+// Who is kept from it by a job, which may leave before the page is as it was, looks
+// again: whoever had that job saw the first place taken, and gave up.
 func (p *page) takeOut() bool {
-	for i := range p {
-		if !p[i].CompareAndSwap(0, gone) {
-			for i--; i >= 0; i-- {
-				p[i].Store(0)
-			}
+	for p.empty(0, pageSize) {
+		i := 0
+		for i < pageSize && p[i].CompareAndSwap(0, gone) {
+			i++
+		}
+		switch i {
+		case pageSize:
+			return true
+		case 0:
 			return false
 		}
+		for i--; i >= 0; i-- { // the first place is the last
+			p[i].Store(0)
+		}
 	}
-	return true
+	return false
 }
 
 // NewDirectory returns one without jobs, of which 1 is the first id.
@@ -228,7 +247,10 @@ func (d *Directory) tryEnter(j *job, shard int) bool {
 		if p != nil && p[i].Load() > gone {
 			return false
 		}
-		p = d.makePage(j.id) // which waits until it is known whether the page goes
+		if p != nil {
+			runtime.Gosched() // to who is about to take it out, which does not take long
+		}
+		p = d.makePage(j.id)
 	}
 	return true
 }
@@ -238,10 +260,8 @@ func (d *Directory) leave(id uint64) {
 	p, i := d.page(id), at(id)
 	p[i].Store(0)
 	// Of those who empty a page at the same time, the last one finds it empty.
-	if id>>groupBits < d.newest.Load() && p.empty(i/line*line, i/line*line+line) && p.empty(0, pageSize) {
-		d.mu.Lock()
+	if id>>groupBits < d.newest.Load() && p.empty(i/line*line, i/line*line+line) {
 		d.dropPage(id)
-		d.mu.Unlock()
 	}
 }
 
@@ -373,17 +393,21 @@ func rootIndex(roots []numbered, id uint64) int {
 // made with it, since they are needed next.
 func (d *Directory) makePage(id uint64) *page {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n, last := id>>groupBits, d.newest.Load(); n > last {
+	n, last := id>>groupBits, d.newest.Load()
+	if n > last {
 		d.newest.Store(n)
 		for k := range uint64(groupPages) {
 			d.ensure(n<<groupBits + k*pageSize)
 		}
+	}
+	p := d.ensure(id)
+	d.mu.Unlock()
+	if n > last { // not before: whoever comes next needs the new ones
 		for k := range uint64(groupPages) {
 			d.dropPage(last<<groupBits + k*pageSize)
 		}
 	}
-	return d.ensure(id)
+	return p
 }
 
 // ensure returns the page of id, made if need be. The caller holds mu.
@@ -415,12 +439,15 @@ func (d *Directory) ensure(id uint64) *page {
 	return p
 }
 
-// dropPage lets the page of id go if there is no job in it. The caller holds mu.
+// dropPage lets the page of id go if there is no job in it. Any goroutine may call
+// it.
 func (d *Directory) dropPage(id uint64) {
 	p := d.page(id)
 	if p == nil || !p.takeOut() {
 		return
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	r, k := d.root(id), id>>nodeBits%rootNodes
 	r.nodes[k].Load().pages[inNode(id)].Store(nil)
 	d.grew(-pageBytes)

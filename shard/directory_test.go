@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"unsafe"
 )
 
 // mostShards is how many there may be, see package router.
@@ -396,6 +397,47 @@ func TestDirectoryLastAndNewest(t *testing.T) {
 	inStep(rounds, func(i uint64) { d.leave(id(i)) }, func(i uint64) { d.enter(newTestJob(id(i+1)), 5) }, func(uint64) {})
 	if n := d.countPages(); n != groupPages {
 		t.Errorf("%d pages for one job", n)
+	}
+}
+
+// TestPageGoes: a page is being taken out while a job comes to its end and leaves
+// again: one of both takes it out.
+func TestPageGoes(t *testing.T) {
+	var p page
+	rounds := uint64(200_000)
+	if testing.Short() {
+		rounds = 20_000
+	}
+	const end = pageSize - 1
+	var some uint64
+	wait := func(n uint64) {
+		for range n {
+			some += p[end].Load()
+		}
+	}
+	inStep(rounds, func(uint64) { p.takeOut() }, func(i uint64) {
+		wait(i % 256)
+		if p[end].CompareAndSwap(0, gone+1) {
+			wait(32)
+			p[end].Store(0)
+			p.takeOut()
+		}
+	}, func(round uint64) {
+		for i := range p {
+			if p[i].Swap(0) != gone {
+				t.Errorf("round %d: place %d is not gone", round, i)
+			}
+		}
+	})
+}
+
+// TestDirectoryLines: what all shards write is on no cache line with what they read.
+func TestDirectoryLines(t *testing.T) {
+	const size = 64
+	var d Directory
+	ids, read, locked := unsafe.Offsetof(d.ids)/size, unsafe.Offsetof(d.roots)/size, unsafe.Offsetof(d.mu)/size
+	if ids == read || read == locked || ids == locked || unsafe.Offsetof(d.newest)/size != read {
+		t.Errorf("ids on line %d, roots on %d, newest on %d, mu on %d", ids, read, unsafe.Offsetof(d.newest)/size, locked)
 	}
 }
 
