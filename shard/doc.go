@@ -103,21 +103,45 @@
 //
 // What follows is reasoning: there were two cores to measure on.
 //
-// Under load a shard's state stays with one core, that of its goroutine. What
-// two cores then write on the hot path is a mailbox (once a chain, by who posts
-// and by who takes), the waiter of the client that is answered, and the counter
-// of job ids, which every put on the machine increments, since ids rise in the
-// order of the puts, as clients expect: once for puts that wait for the shard one
-// behind the other, up to 64. Ids in a row are on one line of the directory, which
-// mostly is one shard's then, and the memory budget is told once in 64 KiB of each
-// shard. A line changes hands in 50 to 100 ns, so the counter is where a machine of
-// 64 cores will first stop to scale: at 10 to 20 million puts a second, if the
-// shards find one at a time, and far beyond what 64 cores can do with deep
-// pipelines, where the mailboxes come first. One core makes about one million. (A
-// shard that is mostly idle is served by whoever finds it so: then its state moves
-// from core to core, which costs less than waking its goroutine.) Without
-// pipelining it will not get so far: each command is a wake-up then, all sockets
-// are in the one epoll instance of Go's runtime, of which one thread at a time
-// takes what is ready, and what it finds for others goes through a queue with one
-// lock.
+// Under load a shard's state stays with one core, that of its goroutine. (A shard
+// that is mostly idle is served by whoever finds it so: then its state moves from
+// core to core, which costs less than waking its goroutine.) What two cores write
+// on the hot path is of two kinds. Some goes back and forth between one client and
+// one shard: the requests, of two or three cache lines each, small bodies in the
+// Waiter's buffer, and the Waiter. That costs each command a few hundred
+// nanoseconds, but no more because there are more cores. The mailbox is between
+// one shard and all who post to it, once a chain by each and once a batch by the
+// shard; so one tube can never be faster than one core, whose work it is.
+//
+// And some is everybody's, of which a line changes hands in 50 to 100 ns:
+//
+//   - The counter of job ids, since ids rise in the order of the puts, as clients
+//     expect: once for puts that wait for the shard one behind the other, up to 64;
+//     but once for each with a log, or with a cap on memory, where a put that is
+//     refused takes none, and for each whose body comes later than its line.
+//   - The lock of the directory: once in 32 ids, when a page has come to be empty,
+//     and once in 512, when a group of pages is made. It was held for 6 ns for each
+//     id that comes and goes, by two cores; where all lines that it takes come from
+//     other cores it may be 20.
+//   - Ids in a row are on one line of the directory, which mostly is one shard's.
+//   - The memory budget: once in 64 KiB of each shard; if there is a cap, also once
+//     or more for each body that does not come whole with its put, and puts read it.
+//   - The first shard keeps the list of tubes: it has a message for each tube that
+//     is made or goes, from whatever shard. Who makes a tube for each reply finds
+//     it there.
+//   - In Gearman, a lock for the JOB_CREATED that are held back: once for a job
+//     whose client waits for it (see netio/gearman, keeper).
+//
+// So where puts come to the shards one at a time, the counter is where a machine
+// of 64 cores first stops to scale: at 10 to 20 million puts a second. With deep
+// pipelines it is the directory's lock, at some 50 million jobs a second, put and
+// deleted: a core makes about one million commands, so 64 cannot do as many, but a
+// lock that is busy for a third of the time has some wait already.
+//
+// Without pipelining it will not get so far: each command is a wake-up then, all
+// sockets are in the one epoll instance of Go's runtime, of which one thread at a
+// time takes what is ready, and what it finds for others goes through a queue with
+// one lock. Whatever comes in on a socket also takes, in the kernel, the lock of
+// each epoll instance that it is in, though it be for nothing but hang-ups: that
+// of the runtime, and the hang-up watcher's. There is one of each.
 package shard
