@@ -159,6 +159,8 @@ func (c *Conn) run() {
 		err := c.raw.Read(turn)
 		c.fd = -1
 		if err == nil {
+			c.held = 0 // nobody comes back to what is left
+			c.stow()
 			return
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {

@@ -297,6 +297,32 @@ func TestIdleConnectionsHoldNoBuffers(t *testing.T) {
 	}
 }
 
+// Connections that come and go use the same few buffers one after the other.
+func TestConnectionsThatEndGiveBuffersBack(t *testing.T) {
+	h := newHarness(t, Config{})
+	const n = 300
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range n {
+		c, err := net.Dial("tcp", h.l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			io.WriteString(c, "hello\ntorn")
+			io.ReadFull(c, make([]byte, 6))
+		}
+		c.Close()
+		eventually(t, "gone", func() bool { return h.s.Connections() == 0 })
+	}
+	runtime.ReadMemStats(&after)
+	per := (after.TotalAlloc - before.TotalAlloc) / n
+	t.Logf("%d bytes a connection, both ends", per)
+	if per > ReadSize/2 && !raceDetector {
+		t.Error("too much")
+	}
+}
+
 // heap returns the bytes of live heap.
 func heap() int64 {
 	runtime.GC()

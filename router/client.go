@@ -24,6 +24,12 @@ type Client struct {
 	// wake the client's; it only ever grows.
 	interruption atomic.Int32
 	counters     uint16 // which of the router's it counts in; never changes
+	many         bool   // the queue is one reserve over several shards
+	waiting      bool   // queue[head] is a reserve that waits
+
+	target            int32 // the shard that the queue belongs to, if any of it has to be posted; else -1
+	producer, working bool
+	dozing            bool // Doze has found nothing, and no Grab came since
 
 	home   *seat   // on the default tube's shard
 	others []*seat // by shard; nil until another shard is needed
@@ -34,15 +40,9 @@ type Client struct {
 	watches []*seat // those with a watched tube
 
 	arena
-	// queue[head:], in the arena, is what is queued. It belongs to one shard (target, if any
-	// of it has to be posted), or is one reserve over several (many).
-	head    int
-	target  int
-	many    bool
-	waiting bool // queue[head] is a reserve that waits
-
-	producer, working bool
-	dozing            bool // Doze has found nothing, and no Grab came since
+	// queue[head:], in the arena, is what is queued. It belongs to one shard (target), or is
+	// one reserve over several (many).
+	head int
 
 	single  [1]*shard.Request // for a chain of one
 	scratch shard.Request

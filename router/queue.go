@@ -26,12 +26,12 @@ func (c *Client) Queue(r *shard.Request) bool {
 		return false
 	}
 	target, ok := c.route(r)
-	if !ok || target >= 0 && c.target >= 0 && target != c.target {
+	if !ok || target >= 0 && c.target >= 0 && int32(target) != c.target {
 		c.undo()
 		return false
 	}
 	if target >= 0 {
-		c.target = target
+		c.target = int32(target)
 		r.Client = c.seat(target).client
 	}
 	c.queue = append(c.queue, r)
@@ -155,7 +155,7 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 	if len(c.chain) == 0 {
 		return c.answer(len(q)) // what is left after a wait
 	}
-	s := c.seat(c.target)
+	s := c.seat(int(c.target))
 	c.remind(s)
 	c.waiter.Begin(c.interruption.Load() == 0)
 	c.waiter.Expect(1)
