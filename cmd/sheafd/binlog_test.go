@@ -87,6 +87,7 @@ segment.1.0.00000001 397 delete id=2
 	if err := os.Chmod(dir, 0o500); err != nil { // root reads and writes all the same
 		t.Fatal(err)
 	}
+	defer os.Chmod(dir, 0o700) // to be removed
 	dumped(t, dir, 3)
 }
 
