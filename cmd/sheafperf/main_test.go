@@ -415,7 +415,7 @@ func TestSyncAsTold(t *testing.T) {
 		sheafd(t, "sheafd"):               "sync 0;",
 		sheafd(t, "sheafd") + " -b {dir}": "sync as the server was told;",
 	} {
-		perform(t, nil, "run", "durable", server, "--duration=50ms", "--warm-up=0").has(t, 0, want)
+		measured(t, "run", "durable", server, "--warm-up=0").has(t, 0, want)
 	}
 }
 
