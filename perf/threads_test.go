@@ -47,9 +47,17 @@ func driveFor(t *testing.T, scenario string, change func(*Config), build func(*s
 // goes on, and with no more in flight than its depth.
 func TestWorkersOfAnotherThread(t *testing.T) {
 	for _, producers := range []int{1, 4} {
-		l, m := driveFor(t, "fanin", func(c *Config) {
-			c.Producers, c.Workers, c.Tubes, c.Watch, c.Threads = producers, 4, 4, 4, 4
-		}, func(s *session) plan { return s.pairs("", 0) })
+		var l *load
+		var m *measurement
+		for _, moment := range []time.Duration{200 * time.Millisecond, 2 * time.Second, 8 * time.Second} { // a busy machine does little in a short one
+			l, m = driveFor(t, "fanin", func(c *Config) {
+				c.Producers, c.Workers, c.Tubes, c.Watch, c.Threads = producers, 4, 4, 4, 4
+				c.Duration = moment
+			}, func(s *session) plan { return s.pairs("", 0) })
+			if m.rec.jobs >= 10 {
+				break
+			}
+		}
 		if len(l.drivers) != 4 || m.rec.jobs < 10 {
 			t.Errorf("%d producers: %d threads did %d jobs", producers, len(l.drivers), m.rec.jobs)
 		}
