@@ -26,8 +26,9 @@ import (
 	"github.com/sheafq/sheaf/perf"
 )
 
-// patience is how long a test waits for what should come at once.
-const patience = 30 * time.Second
+// patience is how long a test waits for what should come at once, and for a run of
+// all scenarios for the longest of moments each.
+const patience = 2 * time.Minute
 
 var binDir string
 
