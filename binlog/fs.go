@@ -143,23 +143,53 @@ func (osFS) Writable(name string) error {
 	if err := unix.Faccessat(unix.AT_FDCWD, name, mode, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write to", Path: name, Err: err}
 	}
-	if owner := info.Sys().(*syscall.Stat_t).Uid; info.IsDir() && owner != 0 && os.Geteuid() == 0 {
-		return ownerError(owner)
+	owner := info.Sys().(*syscall.Stat_t).Uid
+	if info.IsDir() && owner != 0 && os.Geteuid() == 0 && isOver(name) && keepsRoot(name) {
+		return &ownerError{owner}
 	}
 	return nil
+}
+
+// isOver tells whether root, which we are, is above the owner of a file. Over one
+// that its user namespace does not know, as a container without root's rights may
+// find it on a volume, it is not: who must not leave the time of access alone is a
+// user like others.
+func isOver(name string) bool {
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOATIME|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return !errors.Is(err, unix.EPERM)
+	}
+	f.Close()
+	return true
+}
+
+// keepsRoot tells whether what root makes in a directory is root's. Some file
+// systems give all to one user, as NFS and CIFS may. It is asked with a file that
+// has no name; where there are none of that kind nobody knows, and nobody is
+// refused.
+func keepsRoot(dir string) bool {
+	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	return err == nil && info.Sys().(*syscall.Stat_t).Uid == 0
 }
 
 // ownerError says that a directory belongs to another user than root, which we
 // are. Root may write anywhere, but what it writes is its own, and that user's
 // server could not start on it any more. (Others are told by the system what they
 // may not write; where they may, as on a volume that a group shares, they do.)
-func ownerError(owner uint32) error {
-	id := strconv.FormatUint(uint64(owner), 10)
-	who, start := "the user with id "+id, "start sheafd as that user"
-	if u, err := user.LookupId(id); err == nil {
-		who, start = "user "+u.Username, "start sheafd with -u "+u.Username
+type ownerError struct{ owner uint32 }
+
+func (e *ownerError) Error() string {
+	name := strconv.FormatUint(uint64(e.owner), 10)
+	who := "the user with id " + name
+	if u, err := user.LookupId(name); err == nil {
+		name, who = u.Username, "user "+u.Username
 	}
-	return fmt.Errorf("it belongs to %s, and sheafd runs as user root, whose files that user's sheafd could not use: %s, or give the directory and all that is in it to root (chown -R)", who, start)
+	return fmt.Sprintf("it belongs to %s, and sheafd runs as user root, whose files that user's sheafd could not use: start sheafd with -u %s, or give the directory and all that is in it to root (chown -R)", who, name)
 }
 
 type osFile struct{ *os.File }

@@ -320,7 +320,13 @@ func TestBinlogOfAnotherOwnerAsRoot(t *testing.T) {
 	s.stop()
 	// There need not be a name for it.
 	own(t, dir, 54321)
-	refused("it belongs to the user with id 54321", "start sheafd as that user, or ")
+	refused("it belongs to the user with id 54321", "start sheafd with -u 54321, or ")
+	s = run(t, command(t, onLoopback("-b", dir, "-u", "54321")...))
+	jobs.check(s.talk())
+	s.stop()
+	if info, err := os.Stat(filepath.Join(dir, "manifest")); err != nil || info.Sys().(*syscall.Stat_t).Uid != 54321 || info.Sys().(*syscall.Stat_t).Gid != 54321 {
+		t.Errorf("the manifest of the user with id 54321: %+v, %v", info, err)
+	}
 	own(t, dir, 0)
 	jobs.check(withBinlog(t, dir).talk())
 }
@@ -344,6 +350,44 @@ func TestBinlogOfTheGroup(t *testing.T) {
 		jobs.check(s.talk())
 		jobs.putAll(s.talk(), "tube", 100, 3, &serial)
 		s.stop()
+	}
+}
+
+// Root of a container that has not root's rights is a user as others are: a volume
+// may belong to one that it knows nothing of, and be its group's.
+func TestBinlogOfAnotherOwnerAsRootOfAContainer(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	top := shortDir(t)
+	for i, ids := range [][]syscall.SysProcIDMap{
+		{{ContainerID: 0, HostID: 65534, Size: 1}},
+		// The number that stands for all it does not know is somebody's.
+		{{ContainerID: 0, HostID: 65534, Size: 1}, {ContainerID: 1, HostID: 100000, Size: 65536}},
+	} {
+		dir := filepath.Join(top, fmt.Sprint(i))
+		if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
+			t.Fatal(err)
+		}
+		contained := func() *exec.Cmd {
+			cmd := command(t, onLoopback("-b", dir)...)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
+				Credential: &syscall.Credential{NoSetGroups: true}}
+			cmd.Dir = "/"
+			return cmd
+		}
+		if probe := contained(); i == 0 {
+			probe.Path, probe.Args = "/bin/true", []string{"true"}
+			if err := probe.Run(); err != nil {
+				t.Skip("there are no user namespaces: ", err)
+			}
+		}
+		jobs, serial := known{}, uint64(0)
+		for range 2 {
+			s := run(t, contained())
+			jobs.check(s.talk())
+			jobs.putAll(s.talk(), "tube", 100, 3, &serial)
+			s.stop()
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func (o *options) flagSet() *pflag.FlagSet {
 	fs.StringVarP(&o.listen, "listen", "l", "0.0.0.0", "listen on `ADDR`: an IP address, a host name, or unix:PATH")
 	fs.VarP(number{&o.port, 0, math.MaxUint16}, "port", "p", "listen on `PORT`; 0 takes any free one")
 	fs.StringVar(&o.gearman, "gearman", "", "speak Gearman on `ADDR`, such as 0.0.0.0:4730 or unix:PATH (default not at all)")
-	fs.StringVarP(&o.user, "user", "u", "", "become `USER` and its groups once the sockets are bound; it must be able to write to -b")
+	fs.StringVarP(&o.user, "user", "u", "", "become `USER`, a name or an id, and its groups once the sockets are bound; it must be able to write to -b")
 	fs.VarP(&o.maxJobSize, "max-job-size", "z", "refuse jobs larger than `SIZE`; at most 1073741824")
 	fs.Var(number{&o.shards, 1, router.MaxShards}, "shards", "spread tubes over `N` shards, 1 to 1024")
 	fs.Var(number{&o.maxConnections, 0, math.MaxInt}, "max-connections", "serve at most `N` connections at once (default no limit)")

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os/user"
 	"strconv"
 	"syscall"
@@ -18,9 +19,15 @@ type identity struct {
 }
 
 // findUser looks a user up, before anything is bound: a mistake then leaves
-// nothing behind.
+// nothing behind. A number that is nobody's name is an id. If no user has that,
+// the group has the same number: files on a volume may belong to such a one.
 func findUser(name string) (*identity, error) {
 	u, err := user.Lookup(name)
+	if id, e := strconv.ParseUint(name, 10, 32); err != nil && e == nil && id < math.MaxUint32 {
+		if u, err = user.LookupId(name); err != nil {
+			return &identity{name, int(id), int(id), nil}, nil
+		}
+	}
 	if err != nil {
 		if errors.As(err, new(user.UnknownUserError)) {
 			return nil, fmt.Errorf("becoming user %s: there is no such user; create it or give -u another", name)
