@@ -40,8 +40,8 @@ type FS interface {
 	Size(name string) (int64, error)
 	Free(name string) (int64, error)
 	// Writable is nil if that file can be read and written, or if files can be
-	// made in that directory. It is an error that says what to do if it is a
-	// directory where root would make files that its owner cannot use.
+	// made in that directory. It is an ownerError if it belongs to another user,
+	// who could not use what root, as which we run, would make there.
 	Writable(name string) error
 }
 
@@ -144,8 +144,15 @@ func (osFS) Writable(name string) error {
 		return &fs.PathError{Op: "write to", Path: name, Err: err}
 	}
 	owner := info.Sys().(*syscall.Stat_t).Uid
-	if info.IsDir() && owner != 0 && os.Geteuid() == 0 && isOver(name) && keepsRoot(name) {
-		return &ownerError{owner}
+	if owner == 0 || os.Geteuid() != 0 {
+		return nil
+	}
+	dir, what := name, "it"
+	if !info.IsDir() {
+		dir, what = filepath.Dir(name), name
+	}
+	if isOver(name) && keepsRoot(dir) {
+		return &ownerError{what: what, owner: owner}
 	}
 	return nil
 }
@@ -177,11 +184,16 @@ func keepsRoot(dir string) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Uid == 0
 }
 
-// ownerError says that a directory belongs to another user than root, which we
-// are. Root may write anywhere, but what it writes is its own, and that user's
-// server could not start on it any more. (Others are told by the system what they
-// may not write; where they may, as on a volume that a group shares, they do.)
-type ownerError struct{ owner uint32 }
+// ownerError says that a directory, or a file in it, belongs to another user than
+// root, which we are. Root may write anywhere, but what it writes is its own, and
+// that user's server could not start on it any more. (Others are told by the system
+// what they may not write; where they may, as on a volume that a group shares, they
+// do.)
+type ownerError struct {
+	what  string // the file, or it
+	owner uint32
+	mixed bool // some files are not that user's
+}
 
 func (e *ownerError) Error() string {
 	name := strconv.FormatUint(uint64(e.owner), 10)
@@ -189,7 +201,11 @@ func (e *ownerError) Error() string {
 	if u, err := user.LookupId(name); err == nil {
 		name, who = u.Username, "user "+u.Username
 	}
-	return fmt.Sprintf("it belongs to %s, and sheafd runs as user root, whose files that user's sheafd could not use: start sheafd with -u %s, or give the directory and all that is in it to root (chown -R)", who, name)
+	start := "start sheafd with -u " + name
+	if e.mixed {
+		start = fmt.Sprintf("give all that is in the directory to that user (chown -R %s) and %s", name, start)
+	}
+	return fmt.Sprintf("%s belongs to %s, and sheafd runs as user root, whose files that user's sheafd could not use: %s, or give the directory and all that is in it to root (chown -R)", e.what, who, start)
 }
 
 type osFile struct{ *os.File }

@@ -43,14 +43,18 @@ func (st *Store) open() error {
 // writable looks whether the directory and our files in it can be written. That
 // is done before anything is: a file of another user, which a start as root or a
 // backup may have left, could else be found when some others are changed already.
+// And to root all can be written, but not so that the user whose files they are
+// could go on with them.
 func (st *Store) writable() error {
-	if err := st.fs.Writable(st.cfg.Dir); err != nil {
+	var other *ownerError // of the directory or, if that is root's, the first file
+	if err := st.fs.Writable(st.cfg.Dir); err != nil && !errors.As(err, &other) {
 		return err
 	}
 	entries, err := st.fs.ReadDir(st.cfg.Dir)
 	if err != nil {
 		return err
 	}
+	mixed := false
 	for _, e := range entries {
 		_, ours := parseSegmentName(e.Name())
 		if ours = ours || e.Name() == "lock" || e.Name() == manifestName; !ours || !e.Type().IsRegular() {
@@ -58,11 +62,24 @@ func (st *Store) writable() error {
 		}
 		// What the disk cannot tell is for those to say who read the file, and a
 		// server that has the directory may be removing it.
-		if err := st.fs.Writable(filepath.Join(st.cfg.Dir, e.Name())); errors.Is(err, fs.ErrPermission) {
+		var owner *ownerError
+		switch err := st.fs.Writable(filepath.Join(st.cfg.Dir, e.Name())); {
+		case errors.Is(err, fs.ErrPermission):
 			return err
+		case err == nil:
+			mixed = true
+		case !errors.As(err, &owner):
+		case other == nil:
+			other = owner
+		case owner.owner != other.owner:
+			mixed = true
 		}
 	}
-	return nil
+	if other == nil {
+		return nil
+	}
+	other.mixed = mixed
+	return other
 }
 
 // makeDir makes a directory, if it is not there. Those above it have to be: a

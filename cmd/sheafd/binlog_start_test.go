@@ -331,6 +331,49 @@ func TestBinlogOfAnotherOwnerAsRoot(t *testing.T) {
 	jobs.check(withBinlog(t, dir).talk())
 }
 
+// Not only the directory may be another user's, but its files alone, or it alone.
+func TestBinlogWithFilesOfAnotherOwnerAsRoot(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	top := shortDir(t)
+	dir := filepath.Join(top, "log")
+	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+	nobody := func() *exec.Cmd { return command(t, onLoopback("-b", dir, "-u", "nobody")...) }
+	s := run(t, nobody())
+	jobs, serial := known{}, uint64(0)
+	jobs.putAll(s.talk(), "tube", 100, 3, &serial)
+	s.stop()
+	root := func(shards string) *exec.Cmd { return command(t, onLoopback("-b", dir, "--shards", shards)...) }
+	for _, shards := range []string{"1", "3"} {
+		refuses(t, dir, root(shards), "/lock belongs to user nobody", "could not use: start sheafd with -u nobody, or ", "(chown -R)")
+	}
+	s = run(t, nobody())
+	jobs.check(s.talk())
+	s.stop()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) < 3 {
+		t.Fatal(entries, err)
+	}
+	const first = "could not use: give all that is in the directory to that user (chown -R nobody) and start sheafd with -u nobody, or "
+	for _, odd := range entries { // all but one are root's
+		own(t, dir, 0)
+		path := filepath.Join(dir, odd.Name())
+		if err := os.Chown(path, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, dir, root("2"), path+" belongs to user nobody", first)
+	}
+	own(t, dir, 0)
+	if err := os.Chown(dir, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, dir, root("2"), "it belongs to user nobody", first)
+	own(t, dir, 0)
+	jobs.check(run(t, root("2")).talk())
+}
+
 // A volume that a group shares, as Kubernetes has it, need not belong to the user.
 func TestBinlogOfTheGroup(t *testing.T) {
 	t.Parallel()

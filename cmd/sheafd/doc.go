@@ -17,8 +17,8 @@
 // user of -u, when the sockets are bound and before anything is accepted:
 // clients that connect meanwhile wait. If it cannot be used sheafd says why in
 // one line and exits with status 1; nothing in it is changed then. That is so, too,
-// if it belongs to another user and sheafd is root. "binlog dump" prints what is
-// in a directory, a record a line, also while a server uses it.
+// if it or a file in it belongs to another user and sheafd is root. "binlog dump"
+// prints what is in a directory, a record a line, also while a server uses it.
 //
 // # Sockets
 //
