@@ -256,7 +256,8 @@ func (st *Store) ended() error {
 }
 
 // takeBack removes the segments of a rearrangement that has failed. Those that it
-// does not come to are leftovers, which the next start removes.
+// does not come to are leftovers, which the next start removes. Of this epoch there
+// was nothing before but what is foreign, and far off.
 func (st *Store) takeBack() {
 	m, err := readManifest(st.fs, st.cfg.Dir)
 	damaged := st.lost && errors.Is(err, errManifest) && !isUnreadable(err)
@@ -269,7 +270,7 @@ func (st *Store) takeBack() {
 	}
 	for _, e := range entries {
 		n, ok := parseSegmentName(e.Name())
-		if ours := ok && n.epoch == st.epoch; ours || e.Name() == manifestName+".new" {
+		if ours := ok && n.epoch == st.epoch && !n.farOff(); ours || e.Name() == manifestName+".new" {
 			_ = st.remove(e.Name())
 		}
 	}

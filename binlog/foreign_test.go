@@ -326,3 +326,26 @@ func TestForeignOfAnotherEpoch(t *testing.T) {
 		}
 	}
 }
+
+// TestTakenBackWithoutForeign: when a rearrangement is taken back, what was called
+// foreign stays, though its name is of the epoch that was to begin.
+func TestTakenBackWithoutForeign(t *testing.T) {
+	const name, data = "segment.2.0.1500000000", "dear diary"
+	all := history(t)
+	f := disk(with(all, name, data))
+	st := open(t, config(f, 3))
+	replay(t, st)
+	if _, err := st.Begin(); err != nil {
+		t.Fatal(err)
+	}
+	if made(t, f) <= len(all) {
+		t.Fatal("no segment was made")
+	}
+	st.Close()
+	if got := f.Read(filepath.Join(dir, name)); string(got) != data {
+		t.Errorf("a foreign file is %q", got)
+	}
+	if list := segments(t, f); len(list) != len(all)-1 {
+		t.Errorf("there are segments %v", list)
+	}
+}
