@@ -189,6 +189,43 @@ func TestGapWithoutManifest(t *testing.T) {
 	}
 }
 
+// emptyNext makes files that a start may leave that was killed before it wrote any of
+// its segment: behind the last one.
+func emptyNext(t *testing.T, f *faultfs.FS, data ...[]byte) (names []string) {
+	t.Helper()
+	list := segments(t, f)
+	var index int
+	if _, err := fmt.Sscanf(list[len(list)-1], "segment.1.0.%d", &index); err != nil {
+		t.Fatal(err)
+	}
+	for i, b := range data {
+		names = append(names, fmt.Sprintf("segment.1.0.%08d", index+1+i))
+		f.Write(filepath.Join(dir, names[i]), b)
+	}
+	return names
+}
+
+// TestUnreadBeforeUnbegun: a segment that had not begun and cannot be read at one
+// start is not named by the next one, also if there is another behind it that had not
+// begun, and goes.
+func TestUnreadBeforeUnbegun(t *testing.T) {
+	for _, sync := range everySync {
+		for _, size := range []int{0, 4096} {
+			f := faultfs.New()
+			cfg := config(f, 1)
+			cfg.Sync = sync
+			startAndPut(t, cfg, true, 1)
+			refuse(f, faultfs.OpOpen, emptyNext(t, f, nil, make([]byte, size))[0])
+			startAndPut(t, cfg, true, 1e7)
+			f.SetFault(nil)
+			for range 2 {
+				has(t, cfg, fmt.Sprintf("sync %v, %d bytes", sync, size), 1, 1e7)
+				startAndPut(t, cfg, false)
+			}
+		}
+	}
+}
+
 // TestGapBeforeADamagedHeader: the number that comes next is not missed where the
 // header cannot say it.
 func TestGapBeforeADamagedHeader(t *testing.T) {

@@ -48,7 +48,7 @@ type stream struct {
 	torn     bool          // what follows it is nothing, or a block that was cut off
 	unbegun  []segmentName // files that a crash has left before they were anything
 	unread   []segmentName // those of which nothing can be read
-	unsure   segmentName   // the last, if it is one of those and nothing tells that it had begun
+	unsure   segmentName   // the last but for those, if it is unread and nothing tells that it had begun
 	lost     uint64        // the last segment, if it is known to have been there and is not; else 0
 	gaps     []gap         // that the manifest of this start has
 	widened  bool          // one of them is new
@@ -306,9 +306,6 @@ func (r *replayer) skipUnread(name segmentName, f *holed) {
 		r.badEnd()
 	}
 	r.pass(name)
-	if r.isLast(name) && !r.told(name) {
-		r.unsure = name
-	}
 	r.unread = append(r.unread, name)
 	r.hide(f.size)
 }
@@ -419,8 +416,13 @@ func (r *replayer) finish() {
 	}
 	last := uint64(0) // of those that had begun
 	for _, n := range r.names {
-		if !slices.Contains(r.unbegun, n) {
-			last = n.index
+		if slices.Contains(r.unbegun, n) {
+			continue
+		}
+		last = n.index
+		r.unsure = segmentName{}
+		if slices.Contains(r.unread, n) && !r.told(n) {
+			r.unsure = n
 		}
 	}
 	switch {
