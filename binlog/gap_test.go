@@ -226,6 +226,36 @@ func TestUnreadBeforeUnbegun(t *testing.T) {
 	}
 }
 
+// TestGapBehindUnbegun: where numbers are left out is known when the segment is gone
+// that they were left out behind, also if the disk was full when the manifest was to
+// say that it is behind another.
+func TestGapBehindUnbegun(t *testing.T) {
+	for _, sync := range everySync {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync = sync
+		startAndPut(t, cfg, true, 1)
+		name := emptyNext(t, f, nil)[0]
+		refuse(f, faultfs.OpOpen, name)
+		startAndPut(t, cfg, true, 1e7)
+		f.SetFault(func(op faultfs.Op, name string, _ int64, _ int) error {
+			if op == faultfs.OpCreate && strings.HasSuffix(name, "manifest.new") {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		startAndPut(t, cfg, true, 2e7)
+		f.SetFault(nil)
+		if slices.Contains(names(t, f), name) {
+			t.Errorf("%s is there", name)
+		}
+		for range 2 {
+			has(t, cfg, fmt.Sprint("sync ", sync), 1, 1e7, 2e7)
+			startAndPut(t, cfg, false)
+		}
+	}
+}
+
 // TestGapBeforeADamagedHeader: the number that comes next is not missed where the
 // header cannot say it.
 func TestGapBeforeADamagedHeader(t *testing.T) {

@@ -482,7 +482,9 @@ func (r *replayer) leftOut(from, block uint64) bool {
 // ends compares where the tail ends with the number of the block that comes next.
 func (r *replayer) ends(next uint64) {
 	for i := range r.gaps {
-		if g := &r.gaps[i]; g.behind == r.tail && g.to == next {
+		// It may be behind one that had not begun, and is gone: a full disk has no room
+		// to say that it moved.
+		if g := &r.gaps[i]; g.behind.index >= r.tail.index && g.to == next {
 			next = g.from
 			g.from = max(g.from, r.next)
 		}
