@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,7 +96,11 @@ func (st *Store) makeDir(dir string) error {
 			return fmt.Errorf("the directory that it is to be made in, %s, is not there: create that one first, or correct the path", above)
 		}
 		// Another shard may have made it just now.
-		if _, e := st.fs.ReadDir(dir); e != nil {
+		switch _, e := st.fs.ReadDir(dir); {
+		case e == nil:
+		case errors.Is(err, fs.ErrPermission): // who makes it has to give it away, too
+			return fmt.Errorf("%v: make it, and give it to the user that sheafd runs as, with id %d (mkdir, chown)", err, os.Geteuid())
+		default:
 			return err
 		}
 	}

@@ -233,7 +233,7 @@ func TestBinlogOfAnotherOwner(t *testing.T) {
 		refuses(t, dir, asNobody(command(t, onLoopback("-b", dir)...)), todo)
 	}
 	untouched(t, top, func() {
-		fails(t, command(t, onLoopback("-b", top+"/new", "-u", "nobody")...), 1, top+"/new", "permission denied")
+		fails(t, command(t, onLoopback("-b", top+"/new", "-u", "nobody")...), 1, top+"/new: permission denied: make it, and give it to the user that sheafd runs as, with id 65534 (mkdir, chown)")
 	})
 	// The directory is everybody's, the files are root's: first all, then but
 	// one.
