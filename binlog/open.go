@@ -41,11 +41,11 @@ func (st *Store) open() error {
 	return st.listBeanstalkd()
 }
 
-// writable looks whether the directory and our files in it can be written. That
-// is done before anything is: a file of another user, which a start as root or a
-// backup may have left, could else be found when some others are changed already.
-// And to root all can be written, but not so that the user whose files they are
-// could go on with them.
+// writable looks whether the directory, and our files and folders in it, can be
+// written. That is done before anything is: a file of another user, which a start as
+// root or a backup may have left, could else be found when some others are changed
+// already. And to root all can be written, but not so that the user whose files they
+// are could go on with them.
 func (st *Store) writable() error {
 	var other *ownerError // of the directory or, if that is root's, the first file
 	if err := st.fs.Writable(st.cfg.Dir); err != nil && !errors.As(err, &other) {
@@ -58,7 +58,9 @@ func (st *Store) writable() error {
 	mixed := false
 	for _, e := range entries {
 		_, ours := parseSegmentName(e.Name())
-		if ours = ours || e.Name() == "lock" || e.Name() == manifestName; !ours || !e.Type().IsRegular() {
+		ours = (ours || e.Name() == "lock" || e.Name() == manifestName) && e.Type().IsRegular()
+		folder := e.IsDir() && (e.Name() == keptDir || e.Name() == damagedDir)
+		if !ours && !folder {
 			continue
 		}
 		// What the disk cannot tell is for those to say who read the file, and a
@@ -67,6 +69,7 @@ func (st *Store) writable() error {
 		switch err := st.fs.Writable(filepath.Join(st.cfg.Dir, e.Name())); {
 		case errors.Is(err, fs.ErrPermission):
 			return err
+		case folder: // root moves files there, whose they are
 		case err == nil:
 			mixed = true
 		case !errors.As(err, &owner):

@@ -444,7 +444,7 @@ func TestBinlogWithFilesOfAnotherOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(top, "log")
-	filled(t, dir, "--shards", "2")
+	jobs := filled(t, dir, "--shards", "2")
 	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
 		t.Fatal(err)
 	}
@@ -462,6 +462,19 @@ func TestBinlogWithFilesOfAnotherOwner(t *testing.T) {
 			refuses(t, dir, command(t, onLoopback("-b", dir, "-u", "nobody", "--shards", shards)...), odd+": permission denied: the user that sheafd runs as, with id 65534, must")
 		}
 	}
+	// The folders are written to last, when all jobs were written again.
+	own(t, dir, 65534)
+	for _, name := range []string{"damaged", "beanstalkd"} {
+		folder := filepath.Join(dir, name)
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, shards := range []string{"2", "3"} {
+			refuses(t, dir, command(t, onLoopback("-b", dir, "-u", "nobody", "--shards", shards)...), folder+": permission denied: the user that sheafd runs as, with id 65534, must")
+		}
+		own(t, folder, 65534)
+	}
+	jobs.check(run(t, command(t, onLoopback("-b", dir, "-u", "nobody", "--shards", "3")...)).talk())
 }
 
 // sumOf is the checksum of the format.
