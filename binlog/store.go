@@ -39,7 +39,8 @@ type Config struct {
 	Strict bool
 	Log    *slog.Logger // nil is none
 	// LastID returns the highest job id that was given out, or is to count as that
-	// when the directory is read again. Any goroutine calls it. nil goes by the jobs that are in the log.
+	// when the directory is read again. Any goroutine calls it. nil goes by the jobs
+	// that are in the log.
 	LastID func() uint64
 }
 

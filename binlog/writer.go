@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// writer is the goroutine of a log that writes. Its fields are its own; that of
-// the janitor's use are behind the janitor's lock.
+// writer is the goroutine of a log that writes. Its fields are its own but for to,
+// which the janitor reads, too: it changes under the janitor's lock.
 type writer struct {
 	*Log
 	packer   packer
 	seq      uint64   // of the next block
-	to       *segment // that is written to; under janitor.mu, which the writer need not take to read it
+	to       *segment // that is written to
 	previous uint64   // segment
 
 	// For gather.
