@@ -18,31 +18,31 @@ type Client struct {
 	byTube   map[*Tube]*watch // the watches, if there are many; else nil
 	using    *Tube
 
-	// Of a Gearman client: the jobs that it waits for, and that it is to be told
-	// when there is a job in one of the tubes that it watches.
+	// Of a Gearman client: the jobs that it waits for.
 	listens *listener
-	dozing  bool
 	// notes are about jobs that it has and that were put by beanstalkd's put, which
 	// have no Task for them; nil until there is one.
 	notes map[*job]*note
 
 	due due // the next TTR of a held job to run out, or end of the wait
 
+	number    uint32 // in jobs that it has; 0 if it has not had any
+	dozing    bool   // of a Gearman client: to be told when there is a job
+	queued    bool   // in the queues of the watched tubes
+	counted   bool   // among the waiting clients of the shard, at countedAt
+	observing bool   // among the observers of the shard, at observerAt
+
+	countedAt, observerAt int32
+
 	// The registration of a wait, or of a probe that may become one. It is stale
 	// once the claim has moved on from seq, or has been decided.
 	seq       uint64
 	aborted   uint64 // of the chain in which a command was aborted last
-	queued    bool   // in the queues of the watched tubes
-	counted   bool   // among the waiting clients of the shard, at countedAt
-	number    uint32 // in jobs that it has; 0 if it has not had any
-	countedAt int32
-	timeoutAt int64 // when the wait ends; 0 for never
-	soonAt    int64 // when a job held on another shard comes within the margin; 0 for never
+	timeoutAt int64  // when the wait ends; 0 for never
+	soonAt    int64  // when a job held on another shard comes within the margin; 0 for never
 
 	// The observation of a probe: jobs better than told make it dirty.
-	observing  bool
-	observerAt int32 // index in the shard's observers
-	told       key
+	told key
 }
 
 // note is what a Gearman worker's job that was put has beside what all jobs have.

@@ -28,17 +28,17 @@ type session struct {
 	protocol *Protocol
 	conn     conn
 	client   *router.Client
-	scanner  scanner
 	cmd      command
 
-	rest   []byte // what Serve was given and has not consumed
-	unsent bool   // there are answers in the output buffer
-	given  uint32 // how many bytes Serve was given
-	err    error  // ends the connection
+	rest    []byte // what Serve was given and has not consumed
+	given   uint32 // how many bytes that was
+	scanner scanner
+	unsent  bool  // there are answers in the output buffer
+	then    tag   // the answer when skip bytes are thrown away
+	err     error // ends the connection
 
 	put  *partialPut // a put whose body is being read, if its size is not 0
 	skip int         // bytes of a refused body that are still to be thrown away
-	then tag         // the answer when they are
 }
 
 // partialPut is a put whose line has come and whose body has not, all of it.
