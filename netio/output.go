@@ -57,8 +57,10 @@ type output struct {
 
 	// Of a write that has to wait: unread is when the peer was last seen to take something, as sinceStart says it, and
 	// unacked how many bytes the kernel had for it then. unread is 0 while no write waits. The connection's goroutine sets
-	// both when a wait begins and when it gets further, and clears unread; hasRead brings them up to date, from any
-	// goroutine, if a wait is still on: they are a clock and a gauge, and who comes second finds what is newer.
+	// both when a wait begins and when it gets further, and clears unread. Unread, from any goroutine, brings both up to
+	// date: unread only if it still is what it was (so no wait that is over begins again), and unacked by a swap. Where that
+	// crosses a write, one look compares with what was there before it: the peer may seem to have read once too often, and
+	// the next look knows.
 	unread, unacked atomic.Int64
 }
 

@@ -217,10 +217,7 @@ func TestBinlogReadOnly(t *testing.T) {
 func TestBinlogOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	top := shortDir(t)
-	if err := os.Chmod(top, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	top := openDir(t)
 	dir := filepath.Join(top, "log")
 	jobs := filled(t, dir)
 	nobody := func() *exec.Cmd { return command(t, onLoopback("-b", dir, "-u", "nobody")...) }
@@ -283,10 +280,7 @@ func own(t *testing.T, dir string, uid int) {
 func TestBinlogOfAnotherOwnerAsRoot(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	top := shortDir(t)
-	if err := os.Chmod(top, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	top := openDir(t)
 	dir := filepath.Join(top, "log")
 	refused := func(parts ...string) {
 		t.Helper()
@@ -335,11 +329,8 @@ func TestBinlogOfAnotherOwnerAsRoot(t *testing.T) {
 func TestBinlogWithFilesOfAnotherOwnerAsRoot(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	top := shortDir(t)
-	dir := filepath.Join(top, "log")
-	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Join(openDir(t), "log")
+	groupVolume(t, dir)
 	nobody := func() *exec.Cmd { return command(t, onLoopback("-b", dir, "-u", "nobody")...) }
 	s := run(t, nobody())
 	jobs, serial := known{}, uint64(0)
@@ -374,15 +365,30 @@ func TestBinlogWithFilesOfAnotherOwnerAsRoot(t *testing.T) {
 	jobs.check(run(t, root("2")).talk())
 }
 
+// openDir is shortDir, where others than root come to what is in it.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := shortDir(t)
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// groupVolume makes a directory that belongs to root, and to nobody's group.
+func groupVolume(t *testing.T, dir string) {
+	t.Helper()
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A volume that a group shares, as Kubernetes has it, need not belong to the user.
 func TestBinlogOfTheGroup(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	top := shortDir(t)
-	dir := filepath.Join(top, "log")
-	if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
-		t.Fatal(err)
-	}
+	dir := filepath.Join(openDir(t), "log")
+	groupVolume(t, dir)
 	jobs, serial := known{}, uint64(0)
 	for _, cmd := range []*exec.Cmd{
 		command(t, onLoopback("-b", dir, "-u", "nobody")...),
@@ -401,16 +407,14 @@ func TestBinlogOfTheGroup(t *testing.T) {
 func TestBinlogOfAnotherOwnerAsRootOfAContainer(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	top := shortDir(t)
+	top := openDir(t)
 	for i, ids := range [][]syscall.SysProcIDMap{
 		{{ContainerID: 0, HostID: 65534, Size: 1}},
 		// The number that stands for all it does not know is somebody's.
 		{{ContainerID: 0, HostID: 65534, Size: 1}, {ContainerID: 1, HostID: 100000, Size: 65536}},
 	} {
 		dir := filepath.Join(top, fmt.Sprint(i))
-		if err := errors.Join(os.Chmod(top, 0o755), os.Mkdir(dir, 0o755), os.Chown(dir, 0, 65534), os.Chmod(dir, 0o775|fs.ModeSetgid)); err != nil {
-			t.Fatal(err)
-		}
+		groupVolume(t, dir)
 		contained := func() *exec.Cmd {
 			cmd := command(t, onLoopback("-b", dir)...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
@@ -439,10 +443,7 @@ func TestBinlogOfAnotherOwnerAsRootOfAContainer(t *testing.T) {
 func TestBinlogWithFilesOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
-	top := shortDir(t)
-	if err := os.Chmod(top, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	top := openDir(t)
 	dir := filepath.Join(top, "log")
 	jobs := filled(t, dir, "--shards", "2")
 	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
