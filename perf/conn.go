@@ -2,8 +2,6 @@ package perf
 
 // One connection of a load: what is in flight on it, and its buffers.
 
-import "os"
-
 // A pending is a command in flight. It takes a cache line.
 type pending struct {
 	due    int64  // when it was to be sent
@@ -20,7 +18,6 @@ type pending struct {
 
 // A conn belongs to its driver's goroutine once the load has begun.
 type conn struct {
-	file   *os.File // keeps fd open
 	fd     int
 	number int32 // in its load
 	index  int32 // in its driver

@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A group is connections that do the same.
@@ -92,7 +93,7 @@ func ringSize(n int) int {
 func (l *load) threads() int {
 	n := l.cfg.Threads
 	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
+		n = cpus
 	}
 	widest := 0
 	for _, g := range l.groups {
@@ -169,7 +170,7 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 		t.Close()
 		return err
 	}
-	c.file, c.fd, err = t.raw()
+	c.fd, err = t.raw()
 	return err
 }
 
@@ -186,9 +187,7 @@ func (l *load) quota() (sum int64) {
 
 func (l *load) close() {
 	for _, c := range l.conns {
-		if c.file != nil {
-			c.file.Close()
-		}
+		unix.Close(c.fd)
 	}
 	for _, d := range l.drivers {
 		d.inbox.close()
@@ -228,6 +227,8 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	var failed error
 	var first sync.Once
 	var wg sync.WaitGroup
+	takeProcessors(len(l.drivers))
+	defer takeProcessors(-len(l.drivers))
 	for i, d := range l.drivers {
 		d.rec.from, d.rec.to = from, to
 		// A driver without producers has no share of the timetable.

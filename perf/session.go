@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"time"
 )
@@ -198,7 +197,7 @@ func (s *session) report(m *measurement, p *plan) Load {
 	}
 	if m.busiest.Seconds() > clientBusy*l.Seconds {
 		advice := "; it has a thread for each CPU"
-		if m.threads < runtime.GOMAXPROCS(0) {
+		if m.threads < cpus {
 			advice = fmt.Sprintf("; try --threads %d", m.threads+1)
 		}
 		s.note("%sa thread of the client was busy more than %.0f %% of the time, so it may be what was measured%s", in, 100*clientBusy, advice)

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -136,24 +136,26 @@ func (t *text) subscribe(use string, watch []string) error {
 }
 
 // raw turns t into a bare descriptor that does not block; t is closed. Nothing
-// may be unread.
-func (t *text) raw() (*os.File, int, error) {
+// may be unread. The runtime's poller does not know it, as it would that of an
+// os.File: whatever arrives would wake a thread for nothing.
+func (t *text) raw() (fd int, err error) {
 	defer t.Close()
 	t.SetDeadline(time.Time{})
-	filer, is := t.Conn.(interface{ File() (*os.File, error) })
+	sys, is := t.Conn.(syscall.Conn)
 	if !is {
-		return nil, 0, fmt.Errorf("a %T has no descriptor", t.Conn)
+		return -1, fmt.Errorf("a %T has no descriptor", t.Conn)
 	}
-	file, err := filer.File()
+	c, err := sys.SyscallConn()
 	if err != nil {
-		return nil, 0, err
+		return -1, err
 	}
-	fd := int(file.Fd())
-	if err := unix.SetNonblock(fd, true); err != nil {
-		file.Close()
-		return nil, 0, err
+	if failed := c.Control(func(own uintptr) { fd, err = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
+		return -1, failed
 	}
-	return file, fd, nil
+	if err != nil {
+		return -1, fmt.Errorf("duplicating a descriptor: %w", err)
+	}
+	return fd, nil
 }
 
 // closedError says so where the server has closed a connection.

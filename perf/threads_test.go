@@ -3,6 +3,11 @@ package perf
 // Loads of several threads: nothing is left to the thread that began it.
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 )
@@ -98,4 +103,61 @@ func TestTimetableOfFewProducers(t *testing.T) {
 			t.Errorf("%d producers: %d threads had %d jobs due, want about 100", producers, len(l.drivers), due)
 		}
 	}
+}
+
+// What arrives at a connection wakes its driver and no other thread: no poller but the
+// driver's knows the descriptor. There are processors for others while drivers wait,
+// but only then.
+func TestDriversWakeNobody(t *testing.T) {
+	f := newFake(t, flaws{})
+	s := newTestSession(t, f.addr(), "cycle", func(c *Config) {
+		c.Connections, c.Threads, c.WarmUp, c.Duration = 4, 2, 0, 400*time.Millisecond
+	})
+	l := &load{plan: s.cycle("", 0, always(scriptCycle)), cfg: &s.cfg, wire: s.wire}
+	looked := false
+	_, err := l.run(t.Context(), s.target, func(stage) {
+		if looked {
+			return
+		}
+		looked = true
+		if n := runtime.GOMAXPROCS(0); n != cpus+2 {
+			t.Errorf("GOMAXPROCS is %d beside two drivers, where it was %d", n, cpus)
+		}
+		pollers := pollersOf(t)
+		for _, c := range l.conns {
+			if n := pollers[c.fd]; n != 1 {
+				t.Errorf("%d pollers watch a connection", n)
+			}
+		}
+	})
+	if err != nil || !looked {
+		t.Fatalf("looked: %v; %v", looked, err)
+	}
+	if n := runtime.GOMAXPROCS(0); n != cpus {
+		t.Errorf("GOMAXPROCS is %d after a load, where it was %d", n, cpus)
+	}
+}
+
+// pollersOf counts the epoll instances of this process that watch a descriptor; see
+// proc_pid_fdinfo(5).
+func pollersOf(t *testing.T) map[int]int {
+	t.Helper()
+	pollers := make(map[int]int)
+	infos, err := filepath.Glob("/proc/self/fdinfo/*")
+	if err != nil || len(infos) == 0 {
+		t.Fatal("no descriptors", err)
+	}
+	for _, info := range infos {
+		text, err := os.ReadFile(info)
+		if err != nil {
+			continue // it was the one that listed the others
+		}
+		for _, line := range strings.Split(string(text), "\n") {
+			var fd int
+			if n, _ := fmt.Sscanf(line, "tfd: %d", &fd); n == 1 {
+				pollers[fd]++
+			}
+		}
+	}
+	return pollers
 }
