@@ -29,6 +29,7 @@
 //
 // A thread that never sleeps, under full load from the same machine, keeps clients from their answers until the kernel's
 // scheduler takes the core from it. So a connection gives way now and then (sched_yield(2), see Conn.giveWay).
+// And there are fewer threads while they would take the cores from each other and from the clients (processors.go).
 //
 // The runtime is not told of the reads and writes, which saves much, and so does not always notice that there is something
 // to do. That a session which takes its time keeps no other from being served is seen to in pulse.go.

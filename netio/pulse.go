@@ -38,10 +38,12 @@ type pulse struct {
 	// nobody else sets the timer.
 	left  atomic.Int32
 	timer *time.Timer // set unless left is 0
+
+	processors *Processors // which looks at each beat
 }
 
-func newPulse() *pulse {
-	p := new(pulse)
+func newPulse(processors *Processors) *pulse {
+	p := &pulse{processors: processors}
 	p.timer = time.AfterFunc(time.Hour, p.beat)
 	p.timer.Stop()
 	return p
@@ -59,6 +61,9 @@ func (p *pulse) awake() {
 // beat is called by the timer.
 func (p *pulse) beat() {
 	if p.left.Add(-1) > 0 {
+		p.processors.look(time.Now())
 		p.timer.Reset(beat)
+	} else {
+		p.processors.rest()
 	}
 }

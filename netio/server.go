@@ -38,6 +38,10 @@ type Config struct {
 	// takes its time inside Serve is not idle. 0: off.
 	IdleTimeout time.Duration
 
+	// Processors adapts the number of threads to how busy the machine's cores are; all servers of a process should have the
+	// same one. nil: nothing does.
+	Processors *Processors
+
 	// Logger gets what an operator should know; what ends a single connection is logged at debug level. nil: nothing is logged.
 	Logger *slog.Logger
 
@@ -98,7 +102,7 @@ func NewServer(config Config) (*Server, error) {
 		config:    config,
 		log:       log,
 		hangups:   h,
-		pulse:     newPulse(),
+		pulse:     newPulse(config.Processors),
 		freed:     make(chan struct{}, 1),
 		stopped:   make(chan struct{}),
 		gone:      make(chan struct{}),

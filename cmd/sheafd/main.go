@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/sheafq/sheaf/cmd/internal/program"
+	"github.com/sheafq/sheaf/netio"
 	"github.com/sheafq/sheaf/router"
 )
 
@@ -76,6 +77,7 @@ func run(o *options) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	signal.Ignore(syscall.SIGPIPE)
 
+	processors := netio.NewProcessors(leastProcessors(o), log) // before bind, see there
 	listeners, err := bind(o, log)
 	if err != nil {
 		return err
@@ -88,7 +90,7 @@ func run(o *options) error {
 	}
 	stopEarly()
 	ask := make(chan bool, 1)
-	services, err := newServices(o, engine, log, listeners, files, ask)
+	services, err := newServices(o, engine, log, listeners, files, processors, ask)
 	if err != nil {
 		listeners.close()
 		return errors.Join(err, engine.Close())

@@ -26,10 +26,10 @@ type service struct {
 // newServices makes a service of each protocol that has sockets, with that limit
 // on open files. Gearman's order to shut down is sent to ask: true for an end when
 // all jobs at work are done.
-func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, files uint64, ask chan<- bool) ([]*service, error) {
+func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, files uint64, p *netio.Processors, ask chan<- bool) ([]*service, error) {
 	config := netio.Config{
 		MaxConnections: o.maxConnections, Descriptors: descriptorsForClients(files, o), Count: new(atomic.Int64),
-		IdleTimeout: o.idleTimeout, Logger: log,
+		IdleTimeout: o.idleTimeout, Processors: p, Logger: log,
 	}
 	config.NewSession = beanstalk.New(beanstalk.Config{
 		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(),
@@ -56,6 +56,15 @@ func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets,
 		return nil, fmt.Errorf("starting the server: %w", err)
 	}
 	return append(all, &service{protocol: "gearman", server: srv, listeners: s.gearman}), nil
+}
+
+// leastProcessors returns how many threads there have to be at least: with a log one
+// more, since one that waits for the disk keeps its place for a while.
+func leastProcessors(o *options) int {
+	if o.binlog != "" {
+		return 2
+	}
+	return 1
 }
 
 // start accepts connections until the server is shut down. What goes wrong is

@@ -1,0 +1,355 @@
+package netio
+
+// How many threads there are, on machines that tests describe, and what Linux really says.
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A machine is a system whose process uses, waits for and leaves idle what load says, for that many threads.
+type machine struct {
+	cores   int
+	load    func(threads int) moment
+	now     time.Time
+	threads int
+	used    time.Duration
+	total   counts
+	sets    []int // what was set
+	err     error
+}
+
+// moment is what a machine does in a second.
+type moment struct {
+	used, waited, idle float64 // in cores
+	written            float64 // bytes
+}
+
+func (m *machine) usage() time.Duration    { return m.used }
+func (m *machine) counts() (counts, error) { return m.total, m.err }
+func (m *machine) processors() int         { return m.threads }
+
+func (m *machine) setProcessors(n int) {
+	m.sets = append(m.sets, n)
+	if n == 0 {
+		n = m.cores
+	}
+	m.threads = n
+}
+
+// run has it run for that long, looked at each beat.
+func (m *machine) run(p *Processors, long time.Duration) {
+	for range long / beat {
+		at := m.load(m.threads)
+		part := func(cores float64) time.Duration { return time.Duration(cores * float64(beat)) }
+		m.now = m.now.Add(beat)
+		m.used += part(at.used)
+		m.total.waited += part(at.waited)
+		m.total.idle += part(at.idle)
+		m.total.written += int64(at.written * beat.Seconds())
+		p.look(m.now)
+	}
+}
+
+func newMachine(cores int, load func(threads int) moment) (*machine, *Processors) {
+	m := &machine{cores: cores, threads: cores, load: load, now: time.Unix(1e9, 0)}
+	return m, &Processors{least: 1, system: m, log: slog.New(slog.DiscardHandler)}
+}
+
+// greedy is a client that keeps one of two cores busy: one thread does more than two.
+func greedy(threads int) moment {
+	if threads == 1 {
+		return moment{used: 0.98, waited: 0.02, written: 1.1e6}
+	}
+	return moment{used: 1, waited: 1, written: 1e6}
+}
+
+// hogs are other processes that take what they get: a thread less leaves them more.
+func hogs(threads int) moment {
+	if threads == 1 {
+		return moment{used: 0.67, waited: 0.33, written: 0.67e6}
+	}
+	return moment{used: 1, waited: 1, written: 1e6}
+}
+
+func TestFewerThreadsForGreedyClients(t *testing.T) {
+	m, p := newMachine(2, greedy)
+	m.run(p, 2*time.Second)
+	if m.threads != 1 || !slices.Equal(m.sets, []int{1}) {
+		t.Fatalf("%d threads after two seconds; set: %v", m.threads, m.sets)
+	}
+	m.run(p, longest-3*time.Second)
+	if len(m.sets) != 1 {
+		t.Fatalf("set meanwhile: %v", m.sets)
+	}
+	m.run(p, 5*time.Second)
+	if !slices.Equal(m.sets, []int{1, 0, 1}) {
+		t.Errorf("it was not tried anew: %v", m.sets)
+	}
+	p.rest()
+	if m.threads != 2 {
+		t.Errorf("%d threads when nothing is done", m.threads)
+	}
+	m.run(p, 2*time.Second)
+	if m.threads != 1 {
+		t.Errorf("%d threads two seconds after a rest", m.threads)
+	}
+}
+
+// Where less is done with fewer threads there are as many as before, and it is tried more and more seldom.
+func TestAsManyThreadsBesideHogs(t *testing.T) {
+	m, p := newMachine(2, hogs)
+	var tries []time.Duration
+	begin, last := m.now, 0
+	var fewer time.Duration
+	for m.now.Sub(begin) < 10*time.Minute {
+		m.run(p, beat)
+		if m.threads == 1 {
+			fewer += beat
+		}
+		if n := len(m.sets); n > last && m.sets[n-1] == 1 {
+			tries = append(tries, m.now.Sub(begin))
+		}
+		last = len(m.sets)
+	}
+	var gaps []time.Duration
+	for i := range tries[1:] {
+		gaps = append(gaps, tries[i+1]-tries[i])
+	}
+	sooner := func(a, b time.Duration) int { return int((a - b) / (2 * beat)) } // but for a look or two
+	if len(tries) < 10 || len(tries) > 16 || !slices.IsSortedFunc(gaps, sooner) || gaps[0] > 6*time.Second || gaps[len(gaps)-1] < mostDelay {
+		t.Errorf("tried after %v", tries)
+	}
+	if most := time.Duration(len(tries)) * trial * beat; fewer > most {
+		t.Errorf("fewer threads for %v, of %d tries", fewer, len(tries))
+	}
+}
+
+func TestAsManyThreads(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		cores int
+		least int
+		load  moment
+	}{
+		{"a core is idle", 2, 1, moment{used: 1, waited: 0.5, idle: 0.3, written: 1e6}},
+		{"nobody waits", 2, 1, moment{used: 1, waited: 0.1, written: 1e6}},
+		{"all are needed", 2, 1, moment{used: 1.3, waited: 0.7, written: 1e6}},
+		{"little is done", 2, 1, moment{used: 0.4, waited: 0.4, written: 1e6}},
+		{"one core", 1, 1, moment{used: 0.6, waited: 0.4, written: 1e6}},
+		{"two are the least", 2, 2, moment{used: 1, waited: 1, written: 1e6}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, p := newMachine(tt.cores, func(int) moment { return tt.load })
+			p.least = tt.least
+			m.run(p, time.Minute)
+			if m.sets != nil {
+				t.Errorf("set: %v", m.sets)
+			}
+		})
+	}
+}
+
+// As many as are used, and not fewer than are to be.
+func TestHowManyThreads(t *testing.T) {
+	for _, tt := range []struct {
+		used  float64
+		least int
+		want  int
+	}{{1, 1, 1}, {1.05, 1, 1}, {1.2, 1, 2}, {5.05, 1, 5}, {5.5, 1, 6}, {0.6, 2, 2}} {
+		m, p := newMachine(16, func(int) moment { return moment{used: tt.used, waited: tt.used, written: 1e6} })
+		p.least = tt.least
+		m.run(p, 5*time.Second)
+		if m.threads != tt.want {
+			t.Errorf("%d threads where %v cores were used, %d at least; want %d", m.threads, tt.used, tt.least, tt.want)
+		}
+	}
+}
+
+// Moments in which no thread waits, or a core is idle, do not add up to a reason.
+func TestWaitingHasToLast(t *testing.T) {
+	n := 0
+	m, p := newMachine(2, func(threads int) moment {
+		if n++; n%looksBefore == 0 {
+			return moment{used: 1, idle: 1, written: 1e6}
+		}
+		return greedy(threads)
+	})
+	m.run(p, time.Minute)
+	if m.sets != nil {
+		t.Errorf("set: %v", m.sets)
+	}
+}
+
+func TestThreadsComeBack(t *testing.T) {
+	t.Run("cores are idle", func(t *testing.T) {
+		m, p := newMachine(2, greedy)
+		m.run(p, 3*time.Second)
+		m.load = func(int) moment { return moment{used: 0.9, idle: 1, written: 1e6} }
+		m.run(p, time.Second)
+		if !slices.Equal(m.sets, []int{1, 0}) {
+			t.Errorf("set: %v", m.sets)
+		}
+	})
+	t.Run("Linux does not tell any more", func(t *testing.T) {
+		m, p := newMachine(2, greedy)
+		m.run(p, 3*time.Second)
+		m.err = errors.New("no")
+		m.run(p, time.Minute)
+		if !slices.Equal(m.sets, []int{1, 0}) {
+			t.Errorf("set: %v", m.sets)
+		}
+		m.err = nil
+		m.run(p, 2*mostDelay)
+		if m.threads != 1 {
+			t.Errorf("set, after it tells again: %v", m.sets)
+		}
+	})
+}
+
+// Several servers may have one look: those within a moment are one.
+func TestLooksAtOnce(t *testing.T) {
+	m, p := newMachine(2, greedy)
+	for range 100 {
+		m.run(p, beat)
+		for range 3 {
+			p.look(m.now.Add(time.Millisecond))
+		}
+	}
+	if !slices.Equal(m.sets, []int{1}) {
+		t.Errorf("set: %v", m.sets)
+	}
+	var none *Processors
+	none.look(m.now)
+	none.rest()
+}
+
+// A server has it look while connections are awake, and rest when they sleep.
+func TestServerLooks(t *testing.T) {
+	m, p := newMachine(2, greedy)
+	m.run(p, 3*time.Second)
+	if !p.fewer {
+		t.Fatal("no experiment goes on")
+	}
+	h := newHarness(t, Config{Processors: p})
+	ask(t, blockingClient(t, h), []byte("hello\n"), make([]byte, 6))
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(beat) {
+		p.mu.Lock()
+		looked, rests := time.Since(p.at) < time.Hour, !p.fewer
+		p.mu.Unlock()
+		if looked && rests {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("looked: %v, rests: %v", looked, rests)
+		}
+	}
+}
+
+func TestNewProcessors(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	if p := NewProcessors(0, log); p != nil && p.least != 1 {
+		t.Errorf("at least %d", p.least)
+	}
+	t.Setenv("GOMAXPROCS", "3")
+	if NewProcessors(1, log) != nil {
+		t.Error("GOMAXPROCS is 3, and may become less")
+	}
+}
+
+// Two threads that want the same core wait for it, and what is written is counted.
+func TestKernelCounts(t *testing.T) {
+	k, err := newKernel()
+	if err != nil {
+		t.Skip("Linux does not tell:", err)
+	}
+	defer k.io.Close()
+	before, err := k.counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	usedBefore := k.usage()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	core := 0
+	for !all.IsSet(core) {
+		core++
+	}
+	const spin = 200 * time.Millisecond
+	done := make(chan error)
+	for range 2 {
+		go func() {
+			runtime.LockOSThread() // and never unlocks: the thread ends with its affinity
+			var one unix.CPUSet
+			one.Set(core)
+			err := unix.SchedSetaffinity(0, &one)
+			for begin := time.Now(); time.Since(begin) < spin; {
+			}
+			done <- err
+		}()
+	}
+	// Before the threads end, which are not counted any more then.
+	time.Sleep(spin * 9 / 10)
+	after, err := k.counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if waited := after.waited - before.waited; waited < spin/4 {
+		t.Errorf("two threads on one core for %v waited %v", spin, waited)
+	}
+	if after.idle < before.idle {
+		t.Errorf("idle for %v, before %v", after.idle, before.idle)
+	}
+	if used := k.usage() - usedBefore; used < spin/4 || used > time.Minute {
+		t.Errorf("used %v", used)
+	}
+
+	const size = 1 << 20
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	null.Write(make([]byte, size))
+	last, err := k.counts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := last.written - after.written; n < size || n > 100*size {
+		t.Errorf("%d bytes written, counted %d", size, n)
+	}
+}
+
+func TestKernelWords(t *testing.T) {
+	idle, err := idleTime(strings.NewReader("cpu  100 2 300 4000 50 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"))
+	if err != nil || idle != 40500*time.Millisecond {
+		t.Errorf("idle for %v, %v", idle, err)
+	}
+	n, err := written(strings.NewReader("rchar: 1\nwchar: 234\nsyscr: 5\n"))
+	if err != nil || n != 234 {
+		t.Errorf("written: %d, %v", n, err)
+	}
+	for _, text := range []string{"", "cpu 1 2 3", "cpu 1 2 3 four 5"} {
+		if _, err := idleTime(strings.NewReader(text)); err == nil {
+			t.Errorf("idle time of %q", text)
+		}
+		if _, err := written(strings.NewReader(text)); err == nil {
+			t.Errorf("written, of %q", text)
+		}
+	}
+}
