@@ -55,9 +55,9 @@ var (
 // again, a few times, and short enough for a peer that will never send it.
 const tornPatience = time.Second
 
-// A Conn is one connection, as its session sees it. RemoteAddr, Poke and Kill are for any goroutine. All other exported
-// methods are for the connection's own: call them inside Serve and Poked only (NewSession may write too; it goes out before
-// the first read. So may Close).
+// A Conn is one connection, as its session sees it. RemoteAddr, Poke, Unread and Kill are for any goroutine. All other
+// exported methods are for the connection's own: call them inside Serve and Poked only (NewSession may write too; it goes out
+// before the first read. So may Close).
 type Conn struct {
 	srv *Server
 	id  uint64 // serial number, never reused: what a hang-up event carries. Written before the goroutine starts.
@@ -65,7 +65,7 @@ type Conn struct {
 	raw syscall.RawConn
 
 	input  // input.go; the connection's goroutine only
-	output // output.go; the connection's goroutine only
+	output // output.go; the connection's goroutine only, but for what output.looks guards
 
 	// Of the connection's goroutine only.
 	fd      int  // the descriptor while inside the callback of raw.Read, which keeps it from being closed; else -1

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -269,6 +270,105 @@ func TestUnreadOfWritesInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		eventually(t, "all is written", func() bool { return conn.Unread() == 0 })
+	}
+}
+
+// A tappedConn has a test do something where another goroutine might.
+type tappedConn struct {
+	syscall.RawConn
+	before, after func() // what Control does
+	late          func() // when the deadline of a write has passed
+}
+
+func (c *tappedConn) Control(f func(fd uintptr)) error {
+	if c.before != nil {
+		c.before()
+	}
+	err := c.RawConn.Control(f)
+	if c.after != nil {
+		c.after()
+	}
+	return err
+}
+
+func (c *tappedConn) Write(f func(fd uintptr) bool) error {
+	err := c.RawConn.Write(f)
+	if c.late != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late()
+	}
+	return err
+}
+
+// kernelHas is how many bytes wait in the kernel for the peer to read them.
+func (c *tappedConn) kernelHas() (n int32) {
+	c.RawConn.Control(func(fd uintptr) { n = unackedBytes(fd) })
+	return n
+}
+
+// tapped returns a new client and its connection, which is tapped. Once it is let go the peer has size bytes to read.
+func (h *harness) tapped() (c *client, conn *Conn, tap *tappedConn, letGo func(), size int) {
+	h.t.Helper()
+	c = h.dial()
+	c.send("hold\nbig %d\n", len(bigBody))
+	conn = (<-h.waiting).c
+	tap = &tappedConn{RawConn: conn.raw}
+	conn.raw = tap
+	return c, conn, tap, func() { h.release <- struct{}{} }, len("HELD\n") + len(bigBody) + 1
+}
+
+// Two look at once, and only one of them sees that the peer has read: the other knows it from that one, whichever was first.
+func TestUnreadOfTwo(t *testing.T) {
+	for _, second := range []string{"before", "after"} {
+		t.Run(second, func(t *testing.T) {
+			h := newHarness(t, Config{maxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
+			c, conn, tap, letGo, _ := h.tapped()
+			letGo()
+			eventually(t, "it waits", func() bool { return conn.Unread() > 50*time.Millisecond })
+			begin := time.Now()
+			for had := tap.kernelHas(); tap.kernelHas() == had; {
+				if _, err := io.CopyN(io.Discard, c.r, 16<<10); err != nil {
+					t.Fatal(err)
+				}
+			}
+			look := func(who string) {
+				if d, most := conn.Unread(), time.Since(begin); d > most {
+					t.Errorf("the %s: %v, but the peer has read in the last %v", who, d, most)
+				}
+			}
+			other := func() {
+				tap.before, tap.after = nil, nil
+				look("other")
+			}
+			if second == "before" {
+				tap.before = other
+			} else {
+				tap.after = other
+			}
+			look("one")
+		})
+	}
+}
+
+// Who reads slowly is not idle, though another than the writer was the first to see it.
+func TestIdleTimeoutSparesWhomOthersSawRead(t *testing.T) {
+	const idle = 250 * time.Millisecond
+	h := newHarness(t, Config{IdleTimeout: idle, maxOutput: 64 << 20}, "unix:"+t.TempDir()+"/sock")
+	c, conn, tap, letGo, left := h.tapped()
+	looked := make(chan struct{})
+	tap.late = sync.OnceFunc(func() {
+		for begin := time.Now(); conn.Unread() > time.Since(begin); {
+			n, err := io.CopyN(io.Discard, c.r, 16<<10)
+			if left -= int(n); err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		tap.after = sync.OnceFunc(func() { close(looked) }) // the writer looks next, and the peer has not read on by then
+	})
+	letGo()
+	<-looked
+	if n, err := io.CopyN(io.Discard, c.r, int64(left)); err != nil {
+		t.Fatalf("%d bytes before the end: %v", left-int(n), err)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -44,53 +43,78 @@ var (
 	vecPool = sync.Pool{New: func() any { return new(vector) }}
 )
 
-// output is the writing half of a Conn; its fields belong to the connection's goroutine.
+// output is the writing half of a Conn. Its fields belong to the connection's goroutine, but for those that looks guards.
 type output struct {
 	replies *bytebufferpool.ByteBuffer // nil when nothing was written since the last park
 	high    int                        // the most that replies has held since it left the pool; never more than its capacity
-	deep    bool                       // high came to be more than outMin before the last park
 	vec     *vector                    // nil unless there are bodies by reference or a write is under way
 	bodies  int                        // bytes queued by reference
 	werr    error                      // the first error in writing; it stays
 
 	onWritable func(fd uintptr) bool // writeMore as a closure, made at the first write that has to wait
 
-	// Of a write that has to wait: unread is when the peer was last seen to take something, as sinceStart says it, and
-	// unacked how many bytes the kernel had for it then. unread is 0 while no write waits. The connection's goroutine sets
-	// both when a wait begins and when it gets further, and clears unread. Unread, from any goroutine, brings both up to
-	// date: unread only if it still is what it was (so no wait that is over begins again), and unacked by a swap. Where that
-	// crosses a write, one look compares with what was there before it: the peer may seem to have read once too often, and
-	// the next look knows.
-	unread, unacked atomic.Int64
+	deep bool // high came to be more than outMin before the last park
+
+	// Of a write that has to wait: unread is when the peer was last seen to take something, as sinceStart says it, 0 while no
+	// write waits; unacked is how many bytes the kernel had for it at the last look, maybe at one of an earlier write. The
+	// connection's goroutine looks, and so does any that calls Unread; what one look has seen the next one does not see again,
+	// and knows by unread only. So looks guards both, and is held from the question to the kernel until both are brought up to
+	// date: no look comes between the steps of another. (In this order they leave no hole; unacked is an int of the kernel's.)
+	looks   sync.Mutex
+	unacked int32
+	unread  time.Duration
 }
 
 // Unread says for how long the peer has taken nothing of what is being written to it, 0 if nothing has to wait. Any goroutine
-// may call it.
-func (c *Conn) Unread() time.Duration {
-	t := c.unread.Load()
-	if t == 0 || c.hasRead(t) {
-		return 0
-	}
-	return sinceStart() - time.Duration(t)
+// may call it; it waits for nothing but another look.
+func (c *Conn) Unread() (d time.Duration) {
+	c.raw.Control(func(fd uintptr) { d = c.look(fd) })
+	return d
 }
 
-// hasRead reports whether the peer has taken something since t, when unread was set. The kernel says that a socket can be
-// written to when a third of its buffer is free again, which may be megabytes; a slow peer would seem to do nothing for long.
-func (c *Conn) hasRead(t int64) (has bool) {
-	c.raw.Control(func(fd uintptr) {
-		left := unackedBytes(fd)
-		has = c.unacked.Swap(left) > left
-	})
-	if has {
-		c.unread.CompareAndSwap(t, int64(sinceStart()))
+// look is Unread of the descriptor. The kernel says that a socket can be written to when a third of its buffer is free again,
+// which may be megabytes; a slow peer would seem to do nothing for long. So it is asked how much it has.
+func (c *Conn) look(fd uintptr) time.Duration {
+	c.looks.Lock()
+	defer c.looks.Unlock()
+	if c.unread == 0 {
+		return 0
 	}
-	return has
+	left, now := unackedBytes(fd), sinceStart()
+	if left < c.unacked {
+		c.unread = now
+	}
+	c.unacked = left
+	return now - c.unread
+}
+
+// waitBegins notes that a write begins to wait, or that the peer did read and it waits anew, and bounds the wait.
+func (c *Conn) waitBegins() {
+	c.looks.Lock()
+	c.unread = sinceStart()
+	c.looks.Unlock()
+	c.limitWrite(0)
+}
+
+// waitEnds notes that no write waits.
+func (c *Conn) waitEnds() {
+	c.looks.Lock()
+	c.unread = 0
+	c.looks.Unlock()
+}
+
+// limitWrite bounds the wait of a write for a peer that has taken nothing for d. The deadline of a wait that is over does no
+// harm: the next one sets its own, and the direct write knows none.
+func (c *Conn) limitWrite(d time.Duration) {
+	if idle := c.srv.config.IdleTimeout; idle > 0 {
+		c.nc.SetWriteDeadline(time.Now().Add(idle - d)) // fails on a closed connection only, as the write will
+	}
 }
 
 // unackedBytes is how much of what was written to a socket its peer's system does not have yet.
-func unackedBytes(fd uintptr) int64 {
+func unackedBytes(fd uintptr) int32 {
 	n, _ := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
-	return int64(n)
+	return int32(n)
 }
 
 // sinceStart is a clock that nobody sets.
@@ -217,7 +241,7 @@ func (c *Conn) writeOut() error {
 	c.vec.advance(written)
 	if c.fd >= 0 && written == 0 && len(c.vec.refs) > 0 {
 		if done := c.writeMore(uintptr(c.fd)); done {
-			c.unread.Store(0)
+			c.waitEnds()
 			return c.werr
 		}
 	}
@@ -226,12 +250,16 @@ func (c *Conn) writeOut() error {
 	if c.onWritable == nil {
 		c.onWritable = c.writeMore
 	}
-	defer c.unread.Store(0)
+	c.waitBegins()
+	defer c.waitEnds()
 	for {
-		c.armWrite()
 		err := c.raw.Write(c.onWritable)
-		if errors.Is(err, os.ErrDeadlineExceeded) && c.hasRead(c.unread.Load()) {
-			continue
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			// Another look may have seen the peer read since the deadline was set, so it is the time that counts.
+			if d := c.Unread(); d < c.srv.config.IdleTimeout {
+				c.limitWrite(d)
+				continue
+			}
 		}
 		if err != nil {
 			return err
@@ -243,6 +271,7 @@ func (c *Conn) writeOut() error {
 // writeMore writes until everything is out or an error is set (true), or the socket is full (false).
 func (c *Conn) writeMore(fd uintptr) (done bool) {
 	v := c.vec
+	c.look(fd) // what is written now takes the place of what the peer has taken, and hides it from the next look
 	for v.next < len(v.iov) {
 		seg := v.iov[v.next:min(len(v.iov), v.next+iovMax)]
 		n, err := sysWritev(int(fd), seg)
@@ -250,11 +279,11 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 		case nil:
 			v.advance(n)
 			if v.next < len(v.iov) {
-				c.armWrite() // progress: the peer does read
+				c.waitBegins() // progress: the peer does read
 			}
 		case unix.EINTR:
 		case unix.EAGAIN:
-			c.unacked.Store(unackedBytes(fd))
+			c.look(fd)
 			return false
 		default:
 			c.werr = os.NewSyscallError("writev", err)
@@ -262,15 +291,6 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 		}
 	}
 	return true
-}
-
-// armWrite notes that the peer did read, or that a wait for it begins, and bounds that. The deadline of a wait that is over
-// does no harm: the next one sets its own, and the direct write knows none.
-func (c *Conn) armWrite() {
-	c.unread.Store(int64(sinceStart()))
-	if idle := c.srv.config.IdleTimeout; idle > 0 {
-		c.nc.SetWriteDeadline(time.Now().Add(idle)) // fails on a closed connection only, as the write will
-	}
 }
 
 // releaseOutput gives the output buffer back. Everything has been flushed.
