@@ -55,7 +55,7 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	}
 	for _, t := range b.Targets { // now that their versions are known
 		s := Target{Name: t.Name, Version: t.Version, Command: t.Command}
-		if !t.local() {
+		if !t.started() {
 			s.Addr, s.Pid = t.Addr, t.Pid
 		}
 		r.Servers = append(r.Servers, s)

@@ -38,7 +38,7 @@ type Config struct {
 	WarmUp   time.Duration `json:"warm_up_ns"`
 	Duration time.Duration `json:"duration_ns"`
 	Grace    time.Duration `json:"grace_ns"`          // how long answers are waited for after the load
-	Threads  int           `json:"threads,omitempty"` // of the client; 0 is one for each CPU
+	Threads  int           `json:"threads,omitempty"` // of the client; 0 is one for each CPU, or for each second one if the server is on this machine
 }
 
 // What bodies are made of.

@@ -15,7 +15,8 @@
 //	                    │        └ inbox: from workers of other drivers
 //	                    └ observer: usage of the server, progress, the end
 //
-// There is a driver for each CPU, but not more than connections (--threads). It
+// There is a driver for each CPU, or for each second one if the server is on this
+// machine, but not more than connections (--threads). It
 // waits in epoll and never spins, reads what has arrived on a connection into
 // one buffer for all of them, moves the scripts on, appends what follows to the
 // connection's output, and writes that at once: a read and a write for all that
@@ -97,15 +98,14 @@
 // one core of the client drives two of sheafd's, or many of beanstalkd's. Without
 // pipelining each operation is a write, a read and a share of an epoll_wait for
 // the client as for the server, nearly all of it the kernel's, and one core of
-// the client drives about one and a half of beanstalkd's (9.5 µs). So a server
-// with more cores needs as many threads of the client, which is the default.
+// the client drives about one and a half of beanstalkd's (9 µs), or one of
+// sheafd's. So a server needs about as many cores of the client as it has itself,
+// and that is what a server on the same machine gets.
 //
-// On the same machine the client and the server share the cores. Where there
-// are few, each thread of the client finds less to do when it wakes, and takes
-// 10 to 20 % more CPU an operation against real servers on 2 cores than
-// --threads 1 does, time that the server may lack. On a machine of its own the
-// client costs the server nothing. A report says so when a thread was busy for
-// more than 90 % of the time.
+// With a thread of the client on each core the client and the server would take
+// turns on all of them, for milliseconds at a time, and the slowest answers would
+// tell that. On a machine of its own the client has a thread for each CPU. A
+// report says so when a thread was busy for more than 90 % of the time.
 //
 // # Checking
 //

@@ -87,12 +87,18 @@ func ringSize(n int) int {
 }
 
 // threads is how many drivers there are: what the configuration says, or one
-// for each CPU, so that the client is not what bounds a server. None goes
-// without connections. Those of a number are together in each group, so that a
-// producer and the worker on its tube share a driver.
-func (l *load) threads() int {
+// for each CPU, so that the client is not what bounds a server. If that is on
+// this machine it gets half of them: a client with a thread on each core would
+// measure how the kernel has the two take turns. None goes without connections.
+// Those of a number are together in each group, so that a producer and the worker
+// on its tube share a driver.
+func (l *load) threads(target *Target) int {
 	n := l.cfg.Threads
-	if n == 0 {
+	switch {
+	case n > 0:
+	case target.local():
+		n = cpus / 2
+	default:
 		n = cpus
 	}
 	widest := 0
@@ -103,8 +109,8 @@ func (l *load) threads() int {
 }
 
 // connect makes the connections and deals them out to the drivers.
-func (l *load) connect(ctx context.Context, addr string) error {
-	for range l.threads() {
+func (l *load) connect(ctx context.Context, target *Target) error {
+	for range l.threads(target) {
 		d := &driver{load: l}
 		if err := d.inbox.open(); err != nil {
 			return err
@@ -129,7 +135,7 @@ func (l *load) connect(ctx context.Context, addr string) error {
 			if g.quota >= 0 {
 				c.quota = g.quota/int64(g.n) + btoi(int64(i) < g.quota%int64(g.n))
 			}
-			if err := c.connect(ctx, addr, i); err != nil {
+			if err := c.connect(ctx, target.Addr, i); err != nil {
 				return fmt.Errorf("%s %d: %w", g.name, number, err)
 			}
 			l.conns = append(l.conns, c)
@@ -214,7 +220,7 @@ func shuffled(m mix) (order []uint8) {
 func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*measurement, error) {
 	defer l.close()
 	l.longestDelay = l.cfg.longestDelay()
-	if err := l.connect(ctx, target.Addr); err != nil {
+	if err := l.connect(ctx, target); err != nil {
 		return nil, err
 	}
 	begin := clock()

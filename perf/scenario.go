@@ -120,7 +120,7 @@ func (s *Scenario) Validate(c *Config) error {
 
 // fits says what keeps s from being run on t, before anything is started.
 func (s *Scenario) fits(c *Config, t *Target) error {
-	if s.Restarts && !t.local() {
+	if s.Restarts && !t.started() {
 		return fmt.Errorf("%s restarts the server, so it must be one that is started here", s.Name)
 	}
 	return s.Validate(c)

@@ -46,7 +46,7 @@ func (s *session) beside(without string, lay burden) error {
 // one that can be started again: what another had got for the load alone, and
 // has to spare since, would not be counted as the burden's.
 func (s *session) fresh() error {
-	if !s.target.local() || s.ledger != nil {
+	if !s.target.started() || s.ledger != nil {
 		return nil
 	}
 	s.doing("starting the server again")
@@ -61,7 +61,7 @@ func (s *session) fresh() error {
 func (s *session) per(thing string, before, after int64, n int) {
 	if before > 0 && after > 0 && n > 0 {
 		s.figure("memory per "+thing, "B", float64(after-before)/float64(n), false)
-		if !s.target.local() {
+		if !s.target.started() {
 			s.note("memory that the server had taken for something else before, and uses again, is not in the memory per %s; only one that --server starts is sure to have none", thing)
 		}
 	}
@@ -74,7 +74,7 @@ func layTubes(s *session) (name string, undo func(), err error) {
 	before := s.settleMemory()
 	s.doing(fmt.Sprintf("making %s tubes", count(float64(n))))
 	ids, err := s.makeTubes(n)
-	if !s.target.local() {
+	if !s.target.started() {
 		undo = func() { s.deleteJobs(ids) }
 	}
 	if err != nil {

@@ -47,8 +47,17 @@ type Target struct {
 	process *process
 }
 
-// local reports whether the server is started here.
-func (t *Target) local() bool { return len(t.Command) > 0 }
+// started reports whether the server is started here.
+func (t *Target) started() bool { return len(t.Command) > 0 }
+
+// local reports whether the server is on this machine, as far as that can be told.
+func (t *Target) local() bool {
+	if t.started() || t.Pid > 0 || strings.HasPrefix(t.Addr, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(t.Addr)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}
 
 // askVersion asks the server for its version, which only stands in reports.
 func (t *Target) askVersion(ctx context.Context) {
@@ -76,7 +85,7 @@ func (t *Target) usage() procUsage { return usageOf(t.Pid) }
 // binlog is appended to a command that does not say {dir}. The error may be
 // ErrNoServer.
 func (t *Target) start(ctx context.Context, binlog []string) (err error) {
-	if !t.local() {
+	if !t.started() {
 		if t.Pid != 0 && !t.usage().known {
 			return fmt.Errorf("%w in process %d: what it uses cannot be read", ErrNoServer, t.Pid)
 		}

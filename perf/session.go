@@ -40,7 +40,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		least = headerCheck
 	}
 	s.wire = newWire(&cfg, least)
-	if !t.local() {
+	if !t.started() {
 		s.prefix = fmt.Sprintf("sheafperf-%d-", os.Getpid()) // others may measure there, too
 	}
 	defer func() {
@@ -69,7 +69,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		if e := s.settleLedger(); err == nil {
 			err = e
 		}
-	case !t.local() && answers(err):
+	case !t.started() && answers(err):
 		err = errors.Join(err, s.sweep())
 	}
 	if errors.Is(err, errCut) {
@@ -264,7 +264,7 @@ func (s *session) sweep() error {
 	s.doing("cleaning up")
 	if s.scenario.Gearman {
 		_, err := s.drive(s.drain(0), "cleaning up")
-		if err == nil && !s.target.local() {
+		if err == nil && !s.target.started() {
 			s.dropFunctions()
 		}
 		return err

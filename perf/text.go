@@ -180,7 +180,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(r.describeMachine()+". "+r.method()))
 	for _, s := range r.Servers {
-		if s.local() {
+		if s.started() {
 			fmt.Fprintf(&b, "- %s: `%s`\n", s.Name, strings.Join(s.Command, " "))
 		}
 	}

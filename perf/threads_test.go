@@ -13,21 +13,32 @@ import (
 )
 
 func TestThreads(t *testing.T) {
-	two := &group{n: 2}
+	two, many := &group{n: 2}, []*group{{n: 1000}}
+	far, near := "192.0.2.1:11300", "127.0.0.1:11300"
+	half := max(1, cpus/2)
 	for _, tt := range []struct {
 		asked, want int
 		groups      []*group
+		target      Target
 	}{
-		{3, 3, []*group{{n: 8}}},
-		{3, 2, []*group{two}},
-		{3, 1, []*group{{n: 1}, {n: 1}}}, // a producer and its worker stay together
-		{3, 2, []*group{{n: 1}, two}},
-		{0, 1, []*group{{n: 1}}},
-		{1, 1, []*group{{n: 8}}},
+		{3, 3, []*group{{n: 8}}, Target{Addr: near}},
+		{3, 2, []*group{two}, Target{Addr: near}},
+		{3, 1, []*group{{n: 1}, {n: 1}}, Target{Addr: near}}, // a producer and its worker stay together
+		{3, 2, []*group{{n: 1}, two}, Target{Addr: near}},
+		{0, 1, []*group{{n: 1}}, Target{Addr: far}},
+		{1, 1, []*group{{n: 8}}, Target{Addr: far}},
+		{0, cpus, many, Target{Addr: far}},
+		{0, cpus, many, Target{Addr: "server.example:11300"}},
+		{0, half, many, Target{Addr: near}},
+		{0, half, many, Target{Addr: "[::1]:11300"}},
+		{0, half, many, Target{Addr: "localhost:11300"}},
+		{0, half, many, Target{Addr: "unix:/run/sheafd"}},
+		{0, half, many, Target{Addr: far, Pid: 1}},
+		{0, half, many, Target{Addr: far, Command: []string{"sheafd"}}},
 	} {
 		l := &load{plan: plan{groups: tt.groups}, cfg: &Config{Threads: tt.asked}}
-		if n := l.threads(); n != tt.want {
-			t.Errorf("--threads %d, widest group of %d: %d threads", tt.asked, tt.groups[0].n, n)
+		if n := l.threads(&tt.target); n != tt.want {
+			t.Errorf("--threads %d, widest group of %d, server at %s: %d threads, not %d", tt.asked, tt.groups[len(tt.groups)-1].n, tt.target.Addr, n, tt.want)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func loadFlags(fs *pflag.FlagSet, c *perf.Config) {
 	fs.DurationVar(&c.WarmUp, "warm-up", c.WarmUp, "load for `DURATION` before it is measured")
 	fs.DurationVarP(&c.Duration, "duration", "t", c.Duration, "measure for `DURATION`")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "wait for answers at the end for `DURATION`")
-	fs.IntVar(&c.Threads, "threads", c.Threads, "`N` threads of the client, at most one a connection (default one a CPU)")
+	fs.IntVar(&c.Threads, "threads", c.Threads, "`N` threads of the client, at most one a connection (default one a CPU, or one for two if the server is on this machine)")
 }
 
 const overview = `Usage: sheafperf run SCENARIO… [FLAGS] --addr HOST[:PORT] | --server 'NAME=COMMAND … {port}'
