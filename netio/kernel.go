@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -55,11 +54,23 @@ func (*kernel) usage() time.Duration {
 	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime))
 }
 
-// counts returns the rest: of proc_pid_schedstat(5), proc_stat(5), proc_pid_io(5).
+// counts returns the rest: of proc_pid_schedstat(5), proc_stat(5), proc_pid_io(5). It leaves little to the collector, since it
+// may be called as long as there is much to do.
 func (k *kernel) counts() (c counts, err error) {
-	tasks, _ := filepath.Glob("/proc/self/task/*/schedstat") // fails for bad patterns only
-	for _, name := range tasks {
-		text, err := os.ReadFile(name)
+	const tasks = "/proc/self/task"
+	dir, err := os.Open(tasks)
+	if err != nil {
+		return c, err
+	}
+	defer dir.Close()
+	threads, err := dir.Readdirnames(-1)
+	if err != nil {
+		return c, err
+	}
+	var buf [256]byte
+	for _, thread := range threads {
+		name := tasks + "/" + thread + "/schedstat"
+		text, err := head(name, buf[:])
 		if err != nil {
 			continue // the thread has ended
 		}
@@ -70,20 +81,37 @@ func (k *kernel) counts() (c counts, err error) {
 		c.waited += time.Duration(n)
 	}
 	if c.waited == 0 {
-		return c, fmt.Errorf("/proc/self/task/*/schedstat: no thread ever waited (%d threads)", len(tasks))
+		return c, fmt.Errorf("%s/*/schedstat: no thread ever waited (%d threads)", tasks, len(threads))
 	}
-	stat, err := os.Open("/proc/stat")
+	text, err := head("/proc/stat", buf[:])
 	if err != nil {
 		return c, err
 	}
-	defer stat.Close()
-	if c.idle, err = idleTime(stat); err != nil {
+	if c.idle, err = idleTime(text); err != nil {
 		return c, fmt.Errorf("/proc/stat: %w", err)
 	}
-	if c.written, err = written(k.io); err != nil {
+	n, err := k.io.ReadAt(buf[:], 0)
+	if err != nil && err != io.EOF {
+		return c, err
+	}
+	if c.written, err = written(buf[:n]); err != nil {
 		return c, fmt.Errorf("/proc/self/io: %w", err)
 	}
 	return c, nil
+}
+
+// head reads the beginning of a file.
+func head(name string, buf []byte) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	n, err := unix.Read(fd, buf)
+	if err != nil {
+		return nil, &os.PathError{Op: "read", Path: name, Err: err}
+	}
+	return buf[:n], nil
 }
 
 // tick is the unit of /proc/stat, which is the same on all architectures that Go runs on.
@@ -91,13 +119,8 @@ const tick = 10 * time.Millisecond
 
 // idleTime returns for how long all cores together were idle or waited for disks, as the first line of /proc/stat has it:
 // cpu user nice system idle iowait and more.
-func idleTime(stat io.Reader) (time.Duration, error) {
-	head := make([]byte, 256)
-	n, err := stat.Read(head)
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := bytes.Cut(head[:n], []byte("\n"))
+func idleTime(stat []byte) (time.Duration, error) {
+	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	idle, err := field(line, 4)
 	if err != nil {
 		return 0, err
@@ -107,24 +130,20 @@ func idleTime(stat io.Reader) (time.Duration, error) {
 }
 
 // written returns how many bytes the process has written, which is the second line of /proc/self/io: wchar: number.
-func written(file io.ReaderAt) (int64, error) {
-	text := make([]byte, 256)
-	n, err := file.ReadAt(text, 0)
-	if err != nil && err != io.EOF {
-		return 0, err
-	}
-	_, after, found := bytes.Cut(text[:n], []byte("wchar:"))
+func written(io []byte) (int64, error) {
+	_, after, found := bytes.Cut(io, []byte("wchar:"))
 	if !found {
-		return 0, fmt.Errorf("no wchar in %q", text[:n])
+		return 0, fmt.Errorf("no wchar in %q", io)
 	}
 	return field(after, 0)
 }
 
-// field returns the number in one of a text's words, counted from 0.
+// field returns the number that one of a text's words is, counted from 0.
 func field(text []byte, i int) (int64, error) {
-	words := bytes.Fields(text)
-	if i >= len(words) {
-		return 0, fmt.Errorf("%q has no word %d", text, i)
+	for word := range bytes.FieldsSeq(text) {
+		if i--; i < 0 {
+			return strconv.ParseInt(string(word), 10, 64)
+		}
 	}
-	return strconv.ParseInt(string(words[i]), 10, 64)
+	return 0, fmt.Errorf("too few words in %q", text)
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -312,6 +311,9 @@ func TestKernelCounts(t *testing.T) {
 	if waited := after.waited - before.waited; waited < spin/4 {
 		t.Errorf("two threads on one core for %v waited %v", spin, waited)
 	}
+	if n := testing.AllocsPerRun(10, func() { k.counts() }); n > 200 {
+		t.Errorf("%v allocations", n)
+	}
 	if after.idle < before.idle {
 		t.Errorf("idle for %v, before %v", after.idle, before.idle)
 	}
@@ -336,19 +338,19 @@ func TestKernelCounts(t *testing.T) {
 }
 
 func TestKernelWords(t *testing.T) {
-	idle, err := idleTime(strings.NewReader("cpu  100 2 300 4000 50 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"))
+	idle, err := idleTime([]byte("cpu  100 2 300 4000 50 6 7 8 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"))
 	if err != nil || idle != 40500*time.Millisecond {
 		t.Errorf("idle for %v, %v", idle, err)
 	}
-	n, err := written(strings.NewReader("rchar: 1\nwchar: 234\nsyscr: 5\n"))
+	n, err := written([]byte("rchar: 1\nwchar: 234\nsyscr: 5\n"))
 	if err != nil || n != 234 {
 		t.Errorf("written: %d, %v", n, err)
 	}
 	for _, text := range []string{"", "cpu 1 2 3", "cpu 1 2 3 four 5"} {
-		if _, err := idleTime(strings.NewReader(text)); err == nil {
+		if _, err := idleTime([]byte(text)); err == nil {
 			t.Errorf("idle time of %q", text)
 		}
-		if _, err := written(strings.NewReader(text)); err == nil {
+		if _, err := written([]byte(text)); err == nil {
 			t.Errorf("written, of %q", text)
 		}
 	}
