@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -28,6 +29,8 @@ type Processors struct {
 	least  int
 	system system
 	log    *slog.Logger
+
+	awake atomic.Int32 // servers with connections that are awake
 
 	mu      sync.Mutex // guards what follows; who does not get it at once lets it be
 	at      time.Time  // of the last look
@@ -190,9 +193,16 @@ func (p *Processors) end(why string, delay time.Duration) {
 	}
 }
 
-// rest is called when nothing has been done for a while.
+// wake is called when connections of a server are awake again, before it has p look.
+func (p *Processors) wake() {
+	if p != nil {
+		p.awake.Add(1)
+	}
+}
+
+// rest is called when they have been asleep for a while.
 func (p *Processors) rest() {
-	if p == nil {
+	if p == nil || p.awake.Add(-1) > 0 {
 		return
 	}
 	p.mu.Lock()

@@ -81,6 +81,7 @@ func hogs(threads int) moment {
 
 func TestFewerThreadsForGreedyClients(t *testing.T) {
 	m, p := newMachine(2, greedy)
+	p.wake()
 	m.run(p, 2*time.Second)
 	if m.threads != 1 || !slices.Equal(m.sets, []int{1}) {
 		t.Fatalf("%d threads after two seconds; set: %v", m.threads, m.sets)
@@ -93,10 +94,16 @@ func TestFewerThreadsForGreedyClients(t *testing.T) {
 	if !slices.Equal(m.sets, []int{1, 0, 1}) {
 		t.Errorf("it was not tried anew: %v", m.sets)
 	}
+	p.wake() // another server
+	p.rest()
+	if m.threads != 1 {
+		t.Errorf("%d threads when one of two servers does nothing", m.threads)
+	}
 	p.rest()
 	if m.threads != 2 {
 		t.Errorf("%d threads when nothing is done", m.threads)
 	}
+	p.wake()
 	m.run(p, 2*time.Second)
 	if m.threads != 1 {
 		t.Errorf("%d threads two seconds after a rest", m.threads)
@@ -227,6 +234,7 @@ func TestLooksAtOnce(t *testing.T) {
 		t.Errorf("set: %v", m.sets)
 	}
 	var none *Processors
+	none.wake()
 	none.look(m.now)
 	none.rest()
 }

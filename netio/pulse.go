@@ -54,6 +54,7 @@ func (p *pulse) awake() {
 	if p.left.Load() == beats || p.left.Swap(beats) != 0 {
 		return
 	}
+	p.processors.wake()
 	p.timer.Reset(beat)
 	unix.Syscall(unix.SYS_GETPID, 0, 0, 0) // the least that the runtime is told of; unix.Getpid is not
 }
