@@ -4,6 +4,7 @@ package netio
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,11 @@ func newKernel() (k *kernel, err error) {
 	if k.io, err = os.Open("/proc/self/io"); err != nil {
 		return nil, err
 	}
-	if _, err := k.counts(); err != nil {
+	_, err = k.idle()
+	if err == nil {
+		_, err = k.counts()
+	}
+	if err != nil {
 		k.io.Close()
 		return nil, err
 	}
@@ -36,7 +41,7 @@ func newKernel() (k *kernel, err error) {
 func (*kernel) processors() int { return runtime.GOMAXPROCS(0) }
 
 // setProcessors has n threads do so, or, if n is 0, as many as there are cores for, which the runtime finds out by itself from
-// then on. All stop for a moment when it changes.
+// then on. All stop for a moment when it changes, and that waits for the collector's cycle to end, if there is one.
 func (*kernel) setProcessors(n int) {
 	if n == 0 {
 		runtime.SetDefaultGOMAXPROCS()
@@ -54,8 +59,22 @@ func (*kernel) usage() time.Duration {
 	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime))
 }
 
-// counts returns the rest: of proc_pid_schedstat(5), proc_stat(5), proc_pid_io(5). It leaves little to the collector, since it
-// may be called as long as there is much to do.
+// idle returns for how long all cores of the machine together had nothing to do: of proc_stat(5). Those that this process may
+// not use count as well.
+func (*kernel) idle() (time.Duration, error) {
+	var buf [256]byte
+	text, err := head("/proc/stat", buf[:])
+	if err != nil {
+		return 0, err
+	}
+	d, err := idleTime(text)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/stat: %w", err)
+	}
+	return d, nil
+}
+
+// counts returns the rest: of proc_pid_schedstat(5), a file for each thread, and proc_pid_io(5).
 func (k *kernel) counts() (c counts, err error) {
 	const tasks = "/proc/self/task"
 	dir, err := os.Open(tasks)
@@ -71,24 +90,21 @@ func (k *kernel) counts() (c counts, err error) {
 	for _, thread := range threads {
 		name := tasks + "/" + thread + "/schedstat"
 		text, err := head(name, buf[:])
-		if err != nil {
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) {
 			continue // the thread has ended
+		}
+		if err != nil {
+			return c, err
 		}
 		n, err := field(text, 1)
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", name, err)
 		}
+		c.threads++
 		c.waited += time.Duration(n)
 	}
 	if c.waited == 0 {
 		return c, fmt.Errorf("%s/*/schedstat: no thread ever waited (%d threads)", tasks, len(threads))
-	}
-	text, err := head("/proc/stat", buf[:])
-	if err != nil {
-		return c, err
-	}
-	if c.idle, err = idleTime(text); err != nil {
-		return c, fmt.Errorf("/proc/stat: %w", err)
 	}
 	n, err := k.io.ReadAt(buf[:], 0)
 	if err != nil && err != io.EOF {

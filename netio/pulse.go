@@ -62,8 +62,8 @@ func (p *pulse) awake() {
 // beat is called by the timer.
 func (p *pulse) beat() {
 	if p.left.Add(-1) > 0 {
+		p.timer.Reset(beat) // first: what is found may take the time of a collector's cycle to change
 		p.processors.look(time.Now())
-		p.timer.Reset(beat)
 	} else {
 		p.processors.rest()
 	}

@@ -212,7 +212,8 @@ func (d *driver) nap(now int64) time.Duration {
 // timetable. The runtime is not told of it: its monitor would take the processor
 // from the thread each time, and give it to others that find nothing to do. With 64
 // connections that do not pipeline this took a third of a core, from the server as
-// well. See processors.
+// well. See processors. Who stops the world, such as the collector, interrupts the
+// wait by a signal; without those (GODEBUG=asyncpreemptoff=1) it takes longestWait.
 func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(timeout))
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(d.epfd), uintptr(unsafe.Pointer(&events[0])),

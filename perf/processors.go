@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// cpus is how many CPUs there are for this process. GOMAXPROCS is that only while
-// no load runs.
+// cpus is how many CPUs there are for this process, or what the environment variable
+// GOMAXPROCS says. The runtime's GOMAXPROCS is that only while no load runs.
 var cpus = runtime.GOMAXPROCS(0)
 
 // processors are those of Go's runtime, which drivers take for as long as they run,

@@ -56,7 +56,8 @@ func (t *Target) local() bool {
 		return true
 	}
 	host, _, err := net.SplitHostPort(t.Addr)
-	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+	ip := net.ParseIP(host)
+	return err == nil && (host == "" || host == "localhost" || ip.IsLoopback() || ip.IsUnspecified())
 }
 
 // askVersion asks the server for its version, which only stands in reports.

@@ -32,6 +32,8 @@ func TestThreads(t *testing.T) {
 		{0, half, many, Target{Addr: near}},
 		{0, half, many, Target{Addr: "[::1]:11300"}},
 		{0, half, many, Target{Addr: "localhost:11300"}},
+		{0, half, many, Target{Addr: ":11300"}},
+		{0, half, many, Target{Addr: "0.0.0.0:11300"}},
 		{0, half, many, Target{Addr: "unix:/run/sheafd"}},
 		{0, half, many, Target{Addr: far, Pid: 1}},
 		{0, half, many, Target{Addr: far, Command: []string{"sheafd"}}},

@@ -141,7 +141,7 @@ func explainListen(f socketFlags, err error) error {
 // open files, so that the binlog never wants for a descriptor: what is open now
 // stays, and each shard has to make its next segment, to sync the directory, and
 // to read an old segment. It is to be asked when all but the connections is open.
-// Without a binlog nothing else needs one: 0, for as many as there are.
+// Without a binlog nothing is lost for want of one: 0, for as many as there are.
 func descriptorsForClients(limit uint64, o *options) int {
 	if o.binlog == "" {
 		return 0
