@@ -57,6 +57,33 @@ func TestPipelining(t *testing.T) {
 	}
 }
 
+// Answers that have waited for long leave while the session goes on with the same
+// input, those that have not leave with its last.
+func TestFlushOld(t *testing.T) {
+	h := newHarness(t, Config{})
+	c := h.dial()
+	for _, tt := range []struct {
+		send      string
+		first, at []string // what is heard before it holds, and what is queued then
+	}{
+		{send: "a\non\n", at: []string{"a"}},
+		{send: "a\nslow\non\n", at: []string{"a"}}, // nobody has seen that it waits
+		{send: "a\non\nslow\non\n", first: []string{"a"}},
+		{send: "a\non\nslow\nb\non\n", first: []string{"a", "b"}},
+		{send: "a\non\nslow\non\nb\non\n", first: []string{"a"}, at: []string{"b"}},
+		{send: "on\nslow\non\na\non\n", at: []string{"a"}}, // it counts from when there is an answer
+	} {
+		c.send("%shold\nc\n", tt.send)
+		e := h.blocked()
+		c.want(tt.first...)
+		if n := e.c.queued(); n != len("a\n")*len(tt.at) {
+			t.Errorf("after %q %d bytes are queued, want %q", tt.send, n, tt.at)
+		}
+		h.release <- struct{}{}
+		c.want(append(tt.at, "HELD", "c")...)
+	}
+}
+
 // Every byte may be the last of a read.
 func TestTornInput(t *testing.T) {
 	h := newHarness(t, Config{})

@@ -25,7 +25,8 @@
 //	+----- return false: park in the poller          (woken by input, hang-up, shutdown, idle timeout)
 //
 // One request that arrives alone costs one read and one write; there is no read that only sees EAGAIN. The tail of a
-// body and the commands behind it arrive in one readv. What a pipelining client sent in one go leaves in one write.
+// body and the commands behind it arrive in one readv. The answers to what a pipelining client sent in one go
+// leave in one write, unless that takes long to serve: see Conn.FlushOld.
 //
 // A thread that never sleeps, under full load from the same machine, keeps clients from their answers until the kernel's
 // scheduler takes the core from it. So a connection gives way now and then (sched_yield(2), see Conn.giveWay).

@@ -10,6 +10,8 @@ package netio
 //	-> park\n             as wait, but after Conn.Idle
 //	-> hold\n             <- HELD\n when the test says so, whatever Hangup and
 //	                      Abort say
+//	-> on\n               goes on with Conn.FlushOld
+//	-> slow\n             nothing, for longer than answers may wait
 //	-> panic\n            closes the connection, as does
 //	-> quit\n
 //	-> fail\n             <- FAILED\n, and closes it with an error
@@ -185,13 +187,14 @@ func (h *harness) session(c *Conn) Session {
 }
 
 // blocked waits for one session that has blocked inside Serve.
-func (h *harness) blocked() {
+func (h *harness) blocked() (e *echo) {
 	h.t.Helper()
 	select {
-	case <-h.waiting:
+	case e = <-h.waiting:
 	case <-time.After(patience):
 		h.t.Fatal("no session has blocked")
 	}
+	return e
 }
 
 // eventually polls for what has no channel to wait for.
@@ -302,6 +305,10 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 			e.h.waiting <- e
 			<-e.h.release
 			e.c.Write([]byte("HELD\n"))
+		case "on\n":
+			e.c.FlushOld()
+		case "slow\n":
+			time.Sleep(2 * maxUnsent)
 		default:
 			e.h.written.Add(int64(len(line)))
 			b := e.c.Buf()

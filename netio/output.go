@@ -19,6 +19,9 @@ const (
 	// peer to take them.
 	maxOutput = 256 << 10
 
+	// maxUnsent is about how long answers wait for those of the commands behind them, see FlushOld.
+	maxUnsent = 10 * time.Millisecond
+
 	// CopyMax is up to how many bytes WriteBody copies. BenchmarkBody sees no difference from 512 bytes to 4 KiB; small ones
 	// have to be copied, or one writev's segments are soon used up.
 	CopyMax = 1 << 10
@@ -49,6 +52,7 @@ type output struct {
 	high    int                        // the most that replies has held since it left the pool; never more than its capacity
 	vec     *vector                    // nil unless there are bodies by reference or a write is under way
 	bodies  int                        // bytes queued by reference
+	unsent  time.Duration              // since when something is queued, as FlushOld has found it; 0 if it has not
 	werr    error                      // the first error in writing; it stays
 
 	onWritable func(fd uintptr) bool // writeMore as a closure, made at the first write that has to wait
@@ -208,6 +212,7 @@ func (c *Conn) Flush() error {
 	if c.werr == nil {
 		c.werr = c.writeOut()
 	}
+	c.unsent = 0
 	b := c.replies
 	c.high = max(c.high, len(b.B))
 	b.B = b.B[:0]
@@ -218,6 +223,20 @@ func (c *Conn) Flush() error {
 		c.vec = nil
 	}
 	return c.werr
+}
+
+// FlushOld is called by a session inside Serve when it has answered some of what came and goes on with the rest, which may
+// take long: hundreds of syncs, one after the other. It flushes what was written if that was there for long already, so that
+// a client hears of what is done before all is that it has sent; but one whose commands take no time still gets all answers
+// in one write. An error ends the connection when Serve returns.
+func (c *Conn) FlushOld() {
+	switch {
+	case c.queued() == 0:
+	case c.unsent == 0:
+		c.unsent = sinceStart()
+	case sinceStart()-c.unsent >= maxUnsent:
+		c.Flush()
+	}
 }
 
 // writeOut writes what is queued. The first try goes straight to the descriptor, which the callback of raw.Read keeps open.

@@ -18,6 +18,7 @@ type conn interface {
 	WriteBody(p []byte)
 	ReadInto(dst []byte)
 	Idle(rest []byte) []byte
+	FlushOld()
 }
 
 // session is one client's conversation. It turns command lines into requests,
@@ -223,7 +224,7 @@ func (s *session) serve() {
 // queue queues a request from the client's New, once the engine can take it.
 func (s *session) queue(r *shard.Request) {
 	if !s.client.Queue(r) {
-		s.client.QueueAfter(func() bool { s.flush(); return s.err == nil }, r)
+		s.client.QueueAfter(func() bool { s.flush(); s.conn.FlushOld(); return s.err == nil }, r)
 	}
 }
 
@@ -248,6 +249,7 @@ func (s *session) serveAlone() {
 	if s.err != nil {
 		return
 	}
+	s.conn.FlushOld()
 	c := s.client
 	c.Count(opOf[s.cmd.verb])
 	b := s.conn.Buf()

@@ -186,6 +186,9 @@ func (p *peer) Idle(rest []byte) []byte {
 	return kept
 }
 
+// FlushOld finds all of it old.
+func (p *peer) FlushOld() { p.flush() }
+
 // send has the session read s, as soon as it reads.
 func (p *peer) send(s string) {
 	if p.closed {

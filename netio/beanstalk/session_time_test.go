@@ -1,9 +1,15 @@
 package beanstalk
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
+	"github.com/sheafq/sheaf/router"
 )
 
 // What time and waits do, as transcripts; see play for how to read them.
@@ -437,4 +443,46 @@ func (p *peer) idled() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.idles
+}
+
+// Where each answer costs a sync that takes long the first of a pipeline leave before
+// the last are there.
+func TestPipelineOnASlowDisk(t *testing.T) {
+	for _, n := range shardCounts {
+		synctest.Test(t, func(t *testing.T) {
+			disk := faultfs.New()
+			b := newBench(t, Config{}, router.Config{Shards: n, Binlog: &binlog.Config{Dir: "/binlog", FS: disk}})
+			defer b.close()
+			p := b.connect()
+			const jobs = 300
+			p.ask(strings.Repeat("put 0 0 60 1\r\nx\r\n", jobs))
+			disk.SetFault(func(op faultfs.Op, _ string, _ int64, _ int) error {
+				if op == faultfs.OpSync {
+					time.Sleep(time.Second)
+				}
+				return nil
+			})
+			var deletes strings.Builder
+			for id := range jobs {
+				fmt.Fprintf(&deletes, "delete %d\r\n", 1+id)
+			}
+			for _, tt := range []struct{ send, first, all string }{
+				// So many go to a shard at once.
+				{deletes.String(), strings.Repeat("DELETED\r\n", 128), strings.Repeat("DELETED\r\n", jobs)},
+				{"put 0 0 60 1\r\nx\r\nuse a\r\nput 0 0 60 1\r\nx\r\n", "INSERTED 301\r\n", "INSERTED 301\r\nUSING a\r\nINSERTED 302\r\n"},
+			} {
+				p.send(tt.send)
+				time.Sleep(time.Second + time.Second/2)
+				first := p.got()
+				if first != tt.first {
+					t.Errorf("%d shards: when the first sync is done %d bytes have come, want %d", n, len(first), len(tt.first))
+				}
+				time.Sleep(time.Minute)
+				if all := first + p.got(); all != tt.all {
+					t.Errorf("%d shards: got %q, want %q", n, all, tt.all)
+				}
+			}
+			disk.SetFault(nil)
+		})
+	}
 }

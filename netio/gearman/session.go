@@ -18,6 +18,7 @@ type conn interface {
 	ReadInto(dst []byte)
 	Expect(something bool)
 	Flush() error
+	FlushOld()
 }
 
 // session is one connection's conversation. Like beanstalk's it turns what comes
@@ -119,7 +120,7 @@ func (s *session) end(f fault, err error) {
 // queue queues a request from the client's New, once the engine can take it.
 func (s *session) queue(r *shard.Request) {
 	if !s.client.Queue(r) {
-		s.client.QueueAfter(func() bool { s.flush(); return true }, r)
+		s.client.QueueAfter(func() bool { s.flush(); s.conn.FlushOld(); return true }, r)
 	}
 }
 

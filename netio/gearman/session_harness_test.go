@@ -174,6 +174,9 @@ func (p *peer) Flush() error {
 	return nil
 }
 
+// FlushOld finds all of it old.
+func (p *peer) FlushOld() { p.Flush() }
+
 func (p *peer) ReadInto(dst []byte) {
 	if len(dst) > 0 {
 		p.dst = dst

@@ -1,6 +1,7 @@
 package gearman
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sheafq/sheaf/binlog"
+	"github.com/sheafq/sheaf/binlog/faultfs"
 	"github.com/sheafq/sheaf/router"
 	"github.com/sheafq/sheaf/shard"
 )
@@ -626,5 +629,34 @@ func TestArguments(t *testing.T) {
 			c.send([]byte("create function " + name + "\r\n"))
 			c.expect(`"ERR INVALID_ARGUMENTS A+function+has+a+name+of+1+to+512+bytes\r\n"`)
 		}
+	})
+}
+
+// Where each answer costs a sync that takes long the first of a pipeline leave before
+// the last are there.
+func TestPipelineOnASlowDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New()
+		b := newBench(t, Config{MaxJobSize: 1 << 20}, router.Config{Shards: 2, Binlog: &binlog.Config{Dir: "/binlog", FS: disk}})
+		defer b.close()
+		c := b.connect()
+		disk.SetFault(func(op faultfs.Op, _ string, _ int64, _ int) error {
+			if op == faultfs.OpSync {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		const jobs = 300
+		c.send(bytes.Repeat(req(typeSubmitJobBG, "f", "", "work"), jobs))
+		time.Sleep(time.Second + time.Second/2)
+		first := strings.Count(show(c.got()), "JOB_CREATED")
+		if first != 128 { // so many go to a shard at once
+			t.Errorf("when the first sync is done %d answers have come", first)
+		}
+		time.Sleep(time.Minute)
+		if all := first + strings.Count(show(c.got()), "JOB_CREATED"); all != jobs {
+			t.Errorf("%d answers have come, want %d", all, jobs)
+		}
+		disk.SetFault(nil)
 	})
 }
