@@ -66,7 +66,8 @@ type Log struct {
 	// disk: the janitor sets it, the shard clears it.
 	tight, freed atomic.Bool
 	removed      atomic.Uint64 // before this one all segments are gone; the janitor writes it
-	// full says that no more space could be set aside. The shard writes it.
+	// full says that no more space could be set aside. The shard and the janitor write
+	// it: when that is so, and when there is room again.
 	full atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
 	// was set aside. The writer writes it.
