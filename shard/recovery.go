@@ -293,7 +293,7 @@ func (s *Shard) restore(j *job) {
 		s.addTube(t)
 	}
 	t.jobs++
-	j.created -= s.wall
+	j.created = min(j.created-s.wall, s.now) // also if the clock was set back
 	s.memory.charge(footprint(int(j.size)))
 	task := s.taskOf(j)
 	s.live += s.weight(j)
@@ -305,7 +305,11 @@ func (s *Shard) restore(j *job) {
 			s.claimKey(j, task)
 		}
 	}
-	switch at := j.at - s.wall; {
+	at := j.at - s.wall
+	if task == nil { // of a task it may be the time that its client has named
+		at = min(at, s.now+int64(j.delay)*second)
+	}
+	switch {
 	case j.state == buried:
 	case j.state == delayed && at > s.now:
 		j.at = at

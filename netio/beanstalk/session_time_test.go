@@ -445,6 +445,38 @@ func (p *peer) idled() int {
 	return p.idles
 }
 
+// A clock that was set back while the server was down makes nobody wait for longer than
+// the delay, and no job younger than new.
+func TestClockSetBack(t *testing.T) {
+	disk := faultfs.New()
+	engine := router.Config{Shards: 1, Binlog: &binlog.Config{Dir: "/binlog", FS: disk}}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(1000 * time.Hour)
+		b := newBench(t, Config{}, engine)
+		defer b.close()
+		p := b.connect()
+		p.want("put 0 0 60 1\r\nx\r\nput 0 100 60 1\r\ny\r\n", "INSERTED 1\r\nINSERTED 2\r\n")
+		time.Sleep(10 * time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) { // which begins at the same time as the other
+		b := newBench(t, Config{}, engine)
+		defer b.close()
+		p := b.connect()
+		for _, line := range []string{"\nage: 0\n", "\nstate: ready\n"} {
+			if got := p.ask("stats-job 1\r\n"); !strings.Contains(got, line) {
+				t.Errorf("no %q in %q", line, got)
+			}
+		}
+		for _, line := range []string{"\nage: 0\n", "\nstate: delayed\n", "\ntime-left: 99\n"} {
+			if got := p.ask("stats-job 2\r\n"); !strings.Contains(got, line) {
+				t.Errorf("no %q in %q", line, got)
+			}
+		}
+		time.Sleep(100 * time.Second)
+		p.want("peek-ready\r\ndelete 1\r\npeek-ready\r\n", "FOUND 1 1\r\nx\r\nDELETED\r\nFOUND 2 1\r\ny\r\n")
+	})
+}
+
 // Where each answer costs a sync that takes long the first of a pipeline leave before
 // the last are there.
 func TestPipelineOnASlowDisk(t *testing.T) {
