@@ -32,8 +32,8 @@ type FS interface {
 	// SyncDir makes what was created, renamed and removed in a directory durable.
 	SyncDir(name string) error
 	// Lock takes an exclusive lock on the file of that name, which it makes if
-	// need be, for as long as the answer is not closed. It is ErrLocked if
-	// somebody else has it.
+	// need be, and on its directory, for as long as the answer is not closed. It
+	// is ErrLocked if somebody else has one of them.
 	Lock(name string) (Unlocker, error)
 	// Size is how many bytes the file system of that directory can hold in all,
 	// and Free how many more.
@@ -86,9 +86,33 @@ func (osFS) SyncDir(name string) error {
 	return d.Sync()
 }
 
+// locks are what Lock has taken.
+type locks struct{ file, dir *os.File }
+
+func (l locks) Close() error { return errors.Join(l.file.Close(), l.dir.Close()) }
+
 // Lock uses a lock of the open file description, which beanstalkd's own lock on
-// a file of the same name stands against.
+// a file of the same name stands against; and one of the directory, which holds
+// also when somebody has removed the file.
 func (osFS) Lock(name string) (Unlocker, error) {
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	// Not all file systems have locks for directories: then the file's has to do.
+	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK {
+		dir.Close()
+		return nil, ErrLocked
+	}
+	f, err := lockFile(name)
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return locks{f, dir}, nil
+}
+
+func lockFile(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err

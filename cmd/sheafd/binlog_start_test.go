@@ -136,6 +136,12 @@ func TestBinlogDirectoryInUse(t *testing.T) {
 		refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server: stop that one first, or use another directory")
 	}
 	jobs.putAll(c, "tube", 100, 10, &serial)
+	// That file is not all that keeps others out.
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server")
+	jobs.putAll(c, "tube", 100, 10, &serial)
 	s.kill()
 	// The lock goes with the process.
 	s = withBinlog(t, dir)
