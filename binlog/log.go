@@ -420,16 +420,28 @@ func (l *Log) Close() error {
 	if l.Err() == nil && l.store.cfg.Sync != SyncNever {
 		_ = l.janitor.sync() // Err has it
 	}
-	errs := []error{l.Err(), l.writer.to.close()}
-	for _, seg := range []*segment{l.to, l.next} {
-		if seg == nil || seg == l.writer.to {
-			continue
-		}
-		if seg.begun { // the one before may say that it is there
+	errs := []error{l.Err()}
+	for i, seg := range []*segment{l.writer.to, l.to, l.next} {
+		switch {
+		case seg == nil || i > 0 && seg == l.writer.to:
+		case l.keeps(seg):
 			errs = append(errs, seg.file.Close())
-		} else {
+		case i == 0:
+			errs = append(errs, seg.close())
+		case seg.begun: // the one before may say that it is there
+			errs = append(errs, seg.file.Close())
+		default:
 			errs = append(errs, l.abandon(seg))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// keeps reports whether a segment that is closed for good keeps what is set aside in
+// it, as it does if the server is killed: on a full disk the next start needs that,
+// and another program would take it meanwhile. A failed rearrangement keeps nothing,
+// see takeBack.
+func (l *Log) keeps(seg *segment) bool {
+	free, err := l.store.fs.Free(l.store.cfg.Dir)
+	return err == nil && free < seg.allocated.Load()-seg.size.Load()
 }

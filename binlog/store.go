@@ -121,6 +121,8 @@ func (st *Store) wrap(err error) error {
 		err = fmt.Errorf("%w: the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", err, os.Geteuid())
 	case isFull(err) && st.rewriting.Load() && st.elseToDo != "":
 		err = fmt.Errorf("there is no room to write all jobs again, each for its shard: %w: %s; nothing is lost", err, st.elseToDo)
+	case isFull(err):
+		err = fmt.Errorf("%w: make room on the disk, which may also want for inodes; nothing is lost", err)
 	case errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("%w: correct the path, or move the file that is in the way", err)
 	}
