@@ -345,6 +345,7 @@ func (beanstalkdFS) SyncDir(string) error           { panic("written to") }
 func (beanstalkdFS) Lock(string) (Unlocker, error)  { panic("locked") }
 func (beanstalkdFS) Size(string) (int64, error)     { panic("measured") }
 func (beanstalkdFS) Free(string) (int64, error)     { panic("measured") }
+func (beanstalkdFS) Boot() string                   { panic("asked") }
 func (beanstalkdFS) Writable(string) error          { panic("asked") }
 
 type beanstalkdFile struct{ *bytes.Reader }

@@ -135,7 +135,7 @@ func (st *Store) announceGaps() error {
 // newManifest says what there is from now on. What was read back stays, and what
 // was committed are on the disk, if the server syncs at all.
 func (st *Store) newManifest() (*manifest, error) {
-	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards, id: st.id}
+	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards, id: st.id, highest: st.highestID(), boot: st.fs.Boot()}
 	for _, l := range st.logs {
 		m.begun = append(m.begun, l.begun)
 		if st.cfg.Sync != SyncNever {
@@ -247,6 +247,7 @@ func (st *Store) ended() error {
 	}
 	m, err := st.newManifest()
 	if err == nil {
+		m.boot = ""
 		err = writeManifest(st.fs, st.cfg.Dir, m)
 	}
 	if err == nil || isFull(err) {

@@ -66,7 +66,8 @@
 // # The directory
 //
 //	lock                    locked while a server has the directory
-//	manifest                which epoch counts, of how many streams, what is synced, what is damaged, and gaps
+//	manifest                which epoch counts, of how many streams, what is synced, what is damaged, gaps,
+//	                        the highest job id, and whether a server has come to a good end
 //	segment.E.S.00000017    segment 17, of shard S in epoch E
 //	beanstalkd/             its own files, after their import or without jobs
 //	damaged/                segments with damage, when they are needed no more
@@ -89,6 +90,11 @@
 // Foreign is also what has the name of a segment, but neither the header of one
 // nor what a crash leaves of it, if it is of an epoch that does not count, or has
 // a number beyond 2³⁰. No number goes beyond 2³¹-1.
+//
+// Job ids go on where they were when a server came to its good end, also if damage
+// has taken the last of them. After a power failure, which the manifest tells by
+// the kernel's boot id, very many are left out: those that were given out last may
+// be in nothing that was synced.
 //
 // A segment with damage may have jobs in it that nobody knows of, so it is never
 // removed. When it is needed no more it goes into the folder damaged, and the log

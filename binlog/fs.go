@@ -9,6 +9,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,9 @@ type FS interface {
 	// and Free how many more.
 	Size(name string) (int64, error)
 	Free(name string) (int64, error)
+	// Boot is a name for the time since the machine was started: when it is another,
+	// what was not synced is lost. It is empty if that is not known.
+	Boot() string
 	// Writable is nil if that file can be read and written, or if files can be
 	// made in that directory. It is an ownerError if it belongs to another user,
 	// who could not use what root, as which we run, would make there.
@@ -132,6 +136,11 @@ func lockFile(name string) (*os.File, error) {
 		return nil, ErrLocked
 	}
 	return nil, &fs.PathError{Op: "lock", Path: name, Err: err}
+}
+
+func (osFS) Boot() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // see random(4)
+	return strings.TrimSpace(string(b))
 }
 
 func (osFS) Size(name string) (int64, error) {

@@ -23,6 +23,8 @@ const manifestName = "manifest"
 //	epoch 3
 //	shards 8
 //	id 4be1c5f0a90e7d33
+//	highest 81772
+//	boot 5b7f5d0e-5b1c-4bd5-8e0c-0b5f0e8c7a51
 //	begun 17 18 19 20 21 22 23 24
 //	synced 312 298 305 1 300 290 322 307
 //	imported binlog.17 10485760
@@ -33,6 +35,11 @@ type manifest struct {
 	epoch  uint32 // of the segments that count; others are leftovers
 	shards int    // streams in it; 0 as long as nothing was ever written
 	id     uint64 // of the directory, see segmentSeed
+	// highest is a job id: no higher one had been given out when this was written.
+	highest uint64
+	// boot is FS.Boot's while a server has the directory, and empty when it has come
+	// to a good end: so it tells of a power failure. Older servers do not have it.
+	boot string
 	// begun are the segments that each shard began when a server last started: if
 	// one that is newer is not there, this is, or it is missing.
 	begun []uint64
@@ -71,6 +78,12 @@ var errManifest = errors.New("it is damaged")
 func (m *manifest) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sheaf binlog %d\nepoch %d\nshards %d\nid %016x\n", Version, m.epoch, m.shards, m.id)
+	if m.highest > 0 {
+		b.WriteString(numbersLine("highest", []uint64{m.highest}))
+	}
+	if m.boot != "" {
+		fmt.Fprintf(&b, "boot %s\n", m.boot)
+	}
 	b.WriteString(numbersLine("begun", m.begun))
 	b.WriteString(numbersLine("synced", m.synced))
 	for _, f := range m.imported {
@@ -125,6 +138,10 @@ func decodeManifest(b []byte) (*manifest, error) {
 			fmt.Sscanf(line, "shards %d", &m.shards)
 		case "id":
 			fmt.Sscanf(line, "id %x", &m.id)
+		case "highest":
+			fmt.Sscanf(line, "highest %d", &m.highest)
+		case "boot":
+			fmt.Sscanf(line, "boot %s", &m.boot)
 		case "begun":
 			m.begun = parseNumbers(line)
 		case "synced":

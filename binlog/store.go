@@ -194,15 +194,28 @@ func (st *Store) Replay(i int, sink Sink) ([]Segment, error) {
 	return st.streams[i].segments, nil
 }
 
-// LastID returns the highest job id that was ever given out, when all streams
-// have been replayed.
+// LastID returns the highest job id that was ever given out, or a higher one, when
+// all streams have been replayed.
 func (st *Store) LastID() uint64 {
 	last := st.importedID
 	for _, t := range st.streams {
 		last = max(last, t.lastID)
 	}
+	m := st.manifest
+	if m == nil {
+		return last
+	}
+	last = max(last, m.highest)
+	if boot := st.fs.Boot(); m.boot != "" && boot != "" && m.boot != boot {
+		last += min(unsyncedIDs, math.MaxUint64-last)
+	}
 	return last
 }
+
+// unsyncedIDs is how many job ids may have been given out of which a power failure
+// has left nothing: more than in half a minute, which is for how long Linux may keep
+// what nobody syncs.
+const unsyncedIDs = 1 << 26
 
 // highestID is the same while logs are written.
 func (st *Store) highestID() uint64 {

@@ -386,6 +386,65 @@ func TestStopOnAFullDisk(t *testing.T) {
 	}
 }
 
+// TestNoIDTwice: neither after damage nor after a power failure is an id given out
+// that was given out before.
+func TestNoIDTwice(t *testing.T) {
+	const ids = 100
+	given := uint64(0)
+	begin := func(f *faultfs.FS) (*server, uint64) {
+		cfg := config(f, 1)
+		cfg.SegmentSize, cfg.Sync = 1<<20, time.Hour
+		cfg.LastID = func() uint64 { return given }
+		s := serve(t, cfg)
+		return s, s.store.LastID()
+	}
+	puts := func(s *server) {
+		for id := range uint64(ids) {
+			given = 1 + id
+			s.does(0, func(l *binlog.Log) { l.Put(job(given, "a", "b")) })
+		}
+	}
+	t.Run("damage", func(t *testing.T) {
+		f := faultfs.New()
+		s, _ := begin(f)
+		puts(s)
+		s.close()
+		name := dir + "/segment.1.0.00000001"
+		f.Write(name, f.Read(name)[:500])
+		s, last := begin(f)
+		if len(s.store.Damages()) == 0 || len(s.found.of) == ids || last != ids {
+			t.Errorf("the last id is %d of %d, %d jobs", last, ids, len(s.found.of))
+		}
+		s.close()
+	})
+	t.Run("power failure", func(t *testing.T) {
+		f := faultfs.New()
+		f.CountBoots()
+		s, _ := begin(f)
+		puts(s)
+		for seed := range uint64(20) {
+			after := f.Crash(rand.New(rand.NewPCG(seed, 0)))
+			s, last := begin(after)
+			if last < 1000*ids {
+				t.Errorf("the last id is %d, of %d that were given out and may have been lost", last, ids)
+			}
+			s.close()
+			s, next := begin(after.Crash(rand.New(rand.NewPCG(seed, 1)))) // while nobody serves it
+			if next != last {
+				t.Errorf("the last id is %d after a good end, it was %d", next, last)
+			}
+			s.close()
+		}
+		killed := f.Kill()
+		s.close()
+		s, last := begin(killed)
+		if last != ids {
+			t.Errorf("the last id is %d after kill -9, of %d", last, ids)
+		}
+		s.close()
+	})
+}
+
 // TestStartOnAFullDisk that has no room for a header: one line says so, at
 // once.
 func TestStartOnAFullDisk(t *testing.T) {

@@ -21,6 +21,9 @@ func (f *FS) Kill() *FS {
 // durable. The same state and random numbers give the same.
 func (f *FS) Crash(rng *rand.Rand) *FS {
 	c := f.Kill()
+	if c.boots > 0 {
+		c.boots++
+	}
 	paths := slices.Sorted(maps.Keys(c.dirs))
 	for _, path := range paths {
 		d := c.dirs[path]
@@ -99,7 +102,7 @@ func (n *node) kept(rng *rand.Rand) (kept []write) {
 
 // copy returns a copy without locks, handles and faults.
 func (f *FS) copy() *FS {
-	to := &FS{dirs: make(map[string]*dir), capacity: f.capacity}
+	to := &FS{dirs: make(map[string]*dir), capacity: f.capacity, boots: f.boots}
 	nodes := make(map[*node]*node)
 	node := func(n *node) *node {
 		if c := nodes[n]; c != nil || n == nil {

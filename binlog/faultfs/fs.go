@@ -3,6 +3,7 @@ package faultfs
 import (
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing/fstest"
@@ -17,6 +18,7 @@ type FS struct {
 	capacity int64           // in blocks, as used
 	used     int64
 	fault    Fault
+	boots    int        // how many power losses there were, and one more; 0 if nobody asks
 	cut      chan<- *FS // nil if no Cut is due
 	cutIn    int        // operations from now
 }
@@ -204,6 +206,24 @@ func (f *FS) Writable(name string) error {
 		}
 		return err
 	})
+}
+
+// Boot is another after each power loss, from CountBoots on.
+func (f *FS) Boot() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.boots == 0 {
+		return ""
+	}
+	return strconv.Itoa(f.boots)
+}
+
+// CountBoots has Boot tell of power losses from now on, of which a binlog then leaves
+// out very many job ids: more than a test can try that looks for those that there are.
+func (f *FS) CountBoots() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.boots = max(f.boots, 1)
 }
 
 func (f *FS) exists(dir string) error {
