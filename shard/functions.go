@@ -13,10 +13,11 @@ type Lists struct {
 // FunctionStats is a function in the answer of Functions.
 type FunctionStats struct {
 	Name string
-	// The jobs that are not done: the ready ones of each priority, those with a
-	// worker, and those whose time has not come.
-	High, Normal, Low, Running, Delayed int
-	Workers                             int // Gearman's, asleep or not
+	// The jobs that are not done: the ready ones of each priority and those with a
+	// worker, and those whose time has not come, high, normal and low.
+	High, Normal, Low, Running int
+	Delayed                    [3]int
+	Workers                    int // Gearman's, asleep or not
 }
 
 // TaskStats is a job in the answer of ListJobs.
@@ -38,7 +39,7 @@ func (s *Shard) functions() []FunctionStats {
 		}
 		f := FunctionStats{
 			Name: t.Name, High: t.urgent, Low: t.low, Normal: t.ready.len() - t.urgent - t.low,
-			Running: t.reserved, Delayed: t.delayed.len(),
+			Running: t.reserved, Delayed: t.later,
 		}
 		if t.function != nil {
 			f.Workers = t.function.workers
@@ -189,7 +190,13 @@ func (s *Shard) taskStats(j *job) TaskStats {
 	if task := s.taskOf(j); task != nil {
 		st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
 	} else {
-		st.Retries = j.timeouts + j.releases
+		// Each reserve but that of the worker who has it now, or has buried it, ended with
+		// the job put back; a client that was gone is not counted otherwise.
+		kept := j.buries
+		if j.state == reserved {
+			kept++
+		}
+		st.Retries = max(j.timeouts+j.releases, j.reserves-min(kept, j.reserves))
 	}
 	return st
 }

@@ -260,7 +260,11 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 		for _, j := range m.pick(func(a, b *modelJob) int { return cmp.Compare(a.id, b.id) }, func(j *modelJob) bool {
 			return m.shardOf(j) == shard && j.state != buried
 		}) {
-			st := TaskStats{ID: j.id, Background: !j.foreground, Retries: j.timeouts + j.releases}
+			kept := j.buries
+			if j.state == reserved {
+				kept++
+			}
+			st := TaskStats{ID: j.id, Background: !j.foreground, Retries: max(j.timeouts+j.releases, j.reserves-min(j.reserves, kept))}
 			if j.tasked {
 				st.Unique, st.Retries, st.Waiting = j.unique, j.retries, len(j.waiting) > 0
 			}
@@ -305,15 +309,20 @@ func (m *model) listed(t *modelTube) bool {
 func (m *model) functions(shard int) (all []FunctionStats) {
 	for i := range m.tubes {
 		t := &m.tubes[i]
-		f := FunctionStats{Name: t.name, Running: len(m.in(t.name, reserved)), Delayed: len(m.in(t.name, delayed)), Workers: m.workers(t.name)}
-		for _, j := range m.in(t.name, ready) {
-			switch {
-			case j.pri < 1024:
-				f.High++
-			case j.pri == 1<<32-1:
-				f.Low++
-			default:
-				f.Normal++
+		f := FunctionStats{Name: t.name, Running: len(m.in(t.name, reserved)), Workers: m.workers(t.name)}
+		for i, n := range []*int{&f.High, &f.Normal, &f.Low} {
+			is := func(j *modelJob) bool {
+				return i == 0 && j.pri < 1024 || i == 2 && j.pri == 1<<32-1 || i == 1 && j.pri >= 1024 && j.pri < 1<<32-1
+			}
+			for _, j := range m.in(t.name, ready) {
+				if is(j) {
+					*n++
+				}
+			}
+			for _, j := range m.in(t.name, delayed) {
+				if is(j) {
+					f.Delayed[i]++
+				}
 			}
 		}
 		if t.shard == shard && m.listed(t) {
@@ -327,7 +336,13 @@ func (m *model) functions(shard int) (all []FunctionStats) {
 func (m *model) submit(c, shard int, r *Request) {
 	key := modelKey(r.Task.Unique, string(r.Body))
 	over := func(n int64) bool { return m.max != 0 && m.memory(-1)+n > m.max }
-	if j := m.keyed(r.Name, key); j != nil {
+	first := m.keyed(r.Name, key)
+	if first == nil && strings.HasPrefix(key, "workload ") {
+		if first = m.keyed(r.Name, modelKey(string(r.Body[:len(r.Body)-2]), "")); first != nil && first.body != string(r.Body) {
+			first = nil
+		}
+	}
+	if j := first; j != nil {
 		switch {
 		case r.Task.Background:
 			j.foreground = false

@@ -127,7 +127,7 @@ func (p *player) gearmanAside(who *role, f []string) (answer string, ok bool) {
 		var all []string
 		for i := range p.rig.shards {
 			for _, s := range who.do(i, Request{Op: Functions}).Lists.Functions {
-				all = append(all, fmt.Sprintf("%s:%d+%d+%d/%d/%d/%d", s.Name, s.High, s.Normal, s.Low, s.Running, s.Delayed, s.Workers))
+				all = append(all, fmt.Sprintf("%s:%d+%d+%d/%d/%d/%d", s.Name, s.High, s.Normal, s.Low, s.Running, s.Delayed[0]+s.Delayed[1]+s.Delayed[2], s.Workers))
 			}
 		}
 		slices.Sort(all)

@@ -312,11 +312,7 @@ func (s *Shard) restore(j *job) {
 	switch {
 	case j.state == buried:
 	case j.state == delayed && at > s.now:
-		j.at = at
-		s.deadlines++
-		t.delayed.push(key{uint64(at), s.deadlines}, j)
-		s.delayed++
-		s.schedule(&t.due, at)
+		s.makeDelayedUntil(j, at)
 	default:
 		s.makeReady(j)
 	}

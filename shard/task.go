@@ -101,7 +101,14 @@ func (s *Shard) submit(r *Request) {
 		f = t.function
 	}
 	if f != nil && keyed {
-		if j := f.uniques[key]; j != nil {
+		j := f.uniques[key]
+		if j == nil && key.workload {
+			// As in gearmand, it may also be one with that unique, if that is its workload, too.
+			if j = f.uniques[taskKey{text: key.text}]; j != nil && string(s.body(j)) != string(r.Body) {
+				j = nil
+			}
+		}
+		if j != nil {
 			s.join(r, j)
 			return
 		}

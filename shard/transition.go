@@ -66,12 +66,15 @@ func (s *Shard) makeDelayedUntil(j *job, at int64) {
 	t := s.tubeOf(j)
 	j.state = delayed
 	t.delayed.push(s.deadlineAt(j, at), j)
+	t.later[bandOf(j.pri)]++
 	s.delayed++
 	s.schedule(&t.due, j.at)
 }
 
 func (s *Shard) undelay(j *job) {
-	s.tubeOf(j).delayed.remove(j)
+	t := s.tubeOf(j)
+	t.delayed.remove(j)
+	t.later[bandOf(j.pri)]--
 	s.delayed--
 }
 

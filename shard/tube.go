@@ -26,6 +26,7 @@ type Tube struct {
 
 	urgent   int    // ready jobs of an urgent priority
 	low      int    // ready jobs of Gearman's low priority
+	later    [3]int // delayed jobs of Gearman's priorities, see bandOf
 	reserved int    // jobs that are with clients
 	jobs     int    // in any state
 	total    uint64 // jobs ever put

@@ -55,9 +55,8 @@ func (s *session) admin(a *admin) {
 	case adminStatus, adminPriorityStatus:
 		for _, f := range s.client.Functions() {
 			functions = append(functions, functionStatus{
-				name: f.Name, total: f.High + f.Normal + f.Low + f.Running + f.Delayed, running: f.Running,
-				// What has to wait for its time is of normal priority.
-				queued: [priorities]int{f.High, f.Normal + f.Delayed, f.Low}, workers: f.Workers,
+				name: f.Name, total: f.High + f.Normal + f.Low + f.Running + f.Delayed[0] + f.Delayed[1] + f.Delayed[2], running: f.Running,
+				queued: [priorities]int{f.High + f.Delayed[0], f.Normal + f.Delayed[1], f.Low + f.Delayed[2]}, workers: f.Workers,
 			})
 		}
 	case adminShowJobs, adminShowUniqueJobs:

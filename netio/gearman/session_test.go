@@ -395,6 +395,85 @@ func TestTooLarge(t *testing.T) {
 	})
 }
 
+// A unique "-" is coalesced with who has the same workload, if the unique is that, too.
+func TestWorkloadIsUnique(t *testing.T) {
+	for _, tt := range []struct {
+		first, second [2]string // unique and workload
+		same          bool
+	}{
+		{[2]string{"-", "abc"}, [2]string{"-", "abc"}, true},
+		{[2]string{"abc", "abc"}, [2]string{"-", "abc"}, true},
+		{[2]string{"-", "abc"}, [2]string{"abc", "abc"}, false},
+		{[2]string{"abc", "other"}, [2]string{"-", "abc"}, false},
+		{[2]string{"-", "abc"}, [2]string{"abc", "other"}, false},
+		{[2]string{"", "abc"}, [2]string{"-", "abc"}, false},
+	} {
+		inBubble(t, func(b *bench) {
+			c := b.connect()
+			c.asks(`JOB_CREATED["H:host:1"]`, typeSubmitJobBG, "f", tt.first[0], tt.first[1])
+			second := `JOB_CREATED["H:host:2"]`
+			if tt.same {
+				second = `JOB_CREATED["H:host:1"]`
+			}
+			c.asks(second, typeSubmitJobBG, "f", tt.second[0], tt.second[1])
+		})
+	}
+}
+
+// What a beanstalk client did to a job shows in the admin protocol.
+func TestAdminOfPutJobs(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		a := b.connect()
+		line := func(want, text string) {
+			t.Helper()
+			a.send([]byte(text + "\n"))
+			if got := string(a.got()); got != want {
+				t.Errorf("%s: got %q, want %q", text, got, want)
+			}
+		}
+		do := func(p *router.Client, op shard.Op, is func(r *shard.Request)) {
+			t.Helper()
+			r := p.New(op)
+			is(r)
+			one(t, p, r)
+		}
+		put := func(p *router.Client, pri, delay uint32) {
+			t.Helper()
+			do(p, shard.Put, func(r *shard.Request) { r.Pri, r.Delay, r.TTR, r.Body = pri, delay, 60, []byte("x\r\n") })
+		}
+		p := b.engine.NewClient()
+		defer p.Close()
+		p.Use("f")
+		for pri, n := range map[uint32]int{0: 1, 1024: 2, 1<<32 - 1: 3} {
+			for range n {
+				put(p, pri, 3600)
+			}
+		}
+		line("f\t1\t2\t3\t0\n.\n", "prioritystatus")
+		do(p, shard.Kick, func(r *shard.Request) { r.N = 6 })
+		line("f\t1\t2\t3\t0\n.\n", "prioritystatus")
+
+		// A worker that is gone has put its job back, whatever it spoke.
+		for id := range uint64(6) {
+			do(p, shard.Delete, func(r *shard.Request) { r.ID = 1 + id })
+		}
+		q := b.engine.NewClient()
+		defer q.Close()
+		q.Use("g")
+		put(q, 1024, 0)
+		w := b.connect()
+		w.ask(typeCanDo, "g")
+		w.ask(typeGrabJob)
+		w.close()
+		worker := b.engine.NewClient()
+		worker.Watch("g")
+		do(worker, shard.ReserveTimeout, func(*shard.Request) {})
+		line("H:host:7\t1\t0\t1\n.\n", "show jobs")
+		worker.Close()
+		line("H:host:7\t2\t0\t1\n.\n", "show jobs")
+	})
+}
+
 func TestAdmin(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		a, c, w := b.connect(), b.connect(), b.connect()
