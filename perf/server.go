@@ -140,6 +140,8 @@ func (t *Target) answering(ctx context.Context, p *process) error {
 		switch {
 		case err == nil:
 			return nil
+		case errors.Is(err, errOtherProtocol) && t.Name == t.Addr:
+			return fmt.Errorf("%s: %w", t.Addr, err)
 		case errors.Is(err, errOtherProtocol):
 			return fmt.Errorf("%s at %s: %w", t.Name, t.Addr, err)
 		case p == nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -184,11 +186,14 @@ func askOnce(ctx context.Context, addr, command string) (string, error) {
 	if _, err := c.Write([]byte(command)); err != nil {
 		return "", err
 	}
-	line, err := c.r.ReadString('\n')
-	if err != nil && ctx.Err() != nil {
+	line, err := c.line()
+	switch {
+	case err != nil && ctx.Err() != nil:
 		err = ctx.Err() // and not that the connection was closed above
+	case errors.Is(err, errEndless):
+		err = fmt.Errorf("%w: %w", err, errOtherProtocol)
 	}
-	return strings.TrimRight(line, "\r\n"), err
+	return line, err
 }
 
 // kill ends the server at once and keeps its directory.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -186,4 +187,39 @@ func TestFailuresAreToldOnce(t *testing.T) {
 	if err == nil || err.Error() != "no server at 127.0.0.1:1: connect: connection refused" || r.Error != err.Error() || len(r.Entries) != 0 {
 		t.Errorf("%v, %+v", err, r)
 	}
+}
+
+// Who says much and no line of it does not fill the memory.
+func TestLineThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.Copy(c, endless{})
+			c.Close()
+		}
+	}()
+	addr := l.Addr().String()
+	target := &Target{Name: addr, Addr: addr, StartTimeout: 2 * time.Second}
+	err = target.start(t.Context(), nil)
+	if want := addr + ": the server answers with a line that does not end: "; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%.200v, want %q", err, want)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }

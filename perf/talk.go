@@ -67,17 +67,38 @@ func (t *text) ask(commands ...string) ([]string, error) {
 	var err error
 	for _, command := range commands {
 		var line string
-		if line, err = t.r.ReadString('\n'); err != nil {
+		if line, err = t.line(); err != nil {
 			err = closedError(err, "sent "+quote([]byte(command)))
 			t.Close() // ends the writer as well
 			break
 		}
-		answers = append(answers, strings.TrimRight(line, "\r\n"))
+		answers = append(answers, line)
 	}
 	if werr := <-sent; err == nil && werr != nil {
 		err = fmt.Errorf("writing to the server: %w", werr)
 	}
 	return answers, err
+}
+
+// errEndless is that somebody sends much, and no line of it. A server of ours does
+// not do that.
+var errEndless = errors.New("the server answers with a line that does not end")
+
+// line reads a line without its end. Who sends none does not fill the memory.
+func (t *text) line() (string, error) {
+	var line []byte
+	for {
+		part, err := t.r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return strings.TrimRight(string(line), "\r\n"), nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return "", err
+		case len(line) > longestLine:
+			return "", fmt.Errorf("%w: %s", errEndless, quote(line))
+		}
+	}
 }
 
 // expect asks, and wants answers that begin with that word.
@@ -100,9 +121,17 @@ func (t *text) stats(command string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	size, valid := decimal([]byte(answers[0][len("OK "):]))
-	if !valid {
-		return nil, fmt.Errorf("sent %q, got %q", command, answers[0])
+	return t.values(command, answers[0])
+}
+
+// longestStats is more than any server has to say of itself or a tube.
+const longestStats = 1 << 20
+
+// values reads the body behind the answer "OK BYTES".
+func (t *text) values(command, answer string) (map[string]string, error) {
+	size, valid := decimal([]byte(strings.TrimPrefix(answer, "OK ")))
+	if !valid || size > longestStats {
+		return nil, fmt.Errorf("sent %q, got %q", command, answer)
 	}
 	body := make([]byte, size+2)
 	if _, err := io.ReadFull(t.r, body); err != nil {
