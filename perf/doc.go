@@ -133,6 +133,9 @@
 // a Ctrl-C ends the load and not the server under it; the group is killed when
 // the run ends, however it ends, and the kernel kills the server when this
 // process dies. Directories are removed. On a server that was there before,
-// tubes have names of their own and are emptied at the end; functions of Gearman
-// are dropped as well.
+// tubes have names of their own and are emptied at the end, also of a load that
+// has failed: a server that refuses jobs still gives up those that it has.
+// Functions of Gearman are dropped as well. Where that cannot be done, since the
+// server says nothing any more, the run fails and the error names the tubes
+// (tidy.go).
 package perf

@@ -34,6 +34,8 @@ type flaws struct {
 	strange int // gives a job of another tube to one who did not ask for it
 	queue   int // has a job wait behind all others, however urgent it is
 	peek    int // shows the body of another job
+	full    int // takes no job from that one on
+	refuse  int // deletes no job from that one on, by its id
 
 	stall   time.Duration // everything stands still that long, once
 	stallAt int           // before that put
@@ -203,6 +205,9 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 		if j == nil {
 			return "NOT_FOUND"
 		}
+		if s.refuse > 0 && id >= s.refuse {
+			return "INTERNAL_ERROR"
+		}
 		delete(f.held, id)
 		if every(s.again, id) && j.extra == 0 {
 			j.extra++
@@ -251,7 +256,19 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 			}
 		}
 		return fmt.Sprintf("FOUND %d %d\r\n%s", id, len(body), body)
-	case "stats-job", "stats-tube", "stats", "list-tubes":
+	case "stats-tube":
+		states := make(map[string]int)
+		for _, j := range s.jobs {
+			if j.tube == words[1] {
+				states[j.state]++
+			}
+		}
+		text := "---\n"
+		for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
+			text += fmt.Sprintf("current-jobs-%s: %d\n", state, states[state])
+		}
+		return fmt.Sprintf("OK %d\r\n%s", len(text), text)
+	case "stats-job", "stats", "list-tubes":
 		text := fmt.Sprintf("---\nversion: \"fake\"\ncurrent-jobs-ready: %d\n", len(s.jobs))
 		return fmt.Sprintf("OK %d\r\n%s", len(text), text)
 	case "use":
@@ -275,6 +292,8 @@ func (s *fake) put(f *fakeConn, words []string, body []byte) string {
 		time.Sleep(s.stall) // with the lock: nobody is served
 	}
 	switch {
+	case s.full > 0 && s.puts >= s.full:
+		return "DRAINING"
 	case every(s.hangup, s.puts):
 		return "hang up"
 	case every(s.nonsens, s.puts):

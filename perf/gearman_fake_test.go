@@ -161,6 +161,11 @@ func (s *gearmanFake) admin(c *gearmanFakeConn, words []string) {
 		}
 		delete(s.functions, words[2])
 		io.WriteString(c, "OK\r\n")
+	case slices.Equal(words, []string{"status"}):
+		for f, waiting := range s.functions {
+			fmt.Fprintf(c, "%s\t%d\t0\t0\n", f, len(waiting))
+		}
+		io.WriteString(c, ".\n")
 	default:
 		io.WriteString(c, "ERR UNKNOWN_COMMAND Unknown+server+command\n")
 	}

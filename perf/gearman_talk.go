@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -66,4 +67,30 @@ func (s *session) dropFunctions() {
 			s.sleep(10 * time.Millisecond)
 		}
 	}
+}
+
+// jobsOfFunctions counts what the server has of the jobs of the session's
+// functions, and names those that have some.
+func (s *session) jobsOfFunctions() (jobs int64, functions []string, err error) {
+	t, err := dialText(s.ctx, s.target.Addr)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer t.Close()
+	ours := make(map[string]bool)
+	for i := range s.cfg.Tubes {
+		ours[s.tube(i)] = true
+	}
+	answers, err := t.ask("status")
+	for err == nil && answers[0] != "." {
+		// FUNCTION\tJOBS\tRUNNING\tWORKERS
+		if fields := strings.Split(answers[0], "\t"); len(fields) > 1 && ours[fields[0]] {
+			if n, _ := strconv.ParseInt(fields[1], 10, 64); n > 0 {
+				jobs += n
+				functions = append(functions, fields[0])
+			}
+		}
+		answers[0], err = t.line()
+	}
+	return jobs, functions, err
 }

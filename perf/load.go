@@ -281,10 +281,7 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 
 // A brokenError tells what a server has done wrong that figures do not show. The
 // load was carried out all the same.
-type brokenError struct {
-	what string
-	mute bool // it owes answers to commands
-}
+type brokenError struct{ what string }
 
 func (e *brokenError) Error() string { return e.what }
 
@@ -302,7 +299,7 @@ func (m *measurement) broken() error {
 	if len(what) == 0 {
 		return nil
 	}
-	return &brokenError{strings.Join(what, "; "), m.silent != ""}
+	return &brokenError{strings.Join(what, "; ")}
 }
 
 // missed records the arrivals of the timetable that were due before the end and

@@ -4,7 +4,6 @@ package perf
 // connections.
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -12,7 +11,7 @@ import (
 
 // A burden is what a server is given to remember. It returns what a load beside
 // it is called, and what takes it off again, also if it fails; nil is nothing.
-type burden func(*session) (name string, undo func(), err error)
+type burden func(*session) (name string, undo func() error, err error)
 
 // beside measures a cycle without and with a burden, and says how much of the
 // throughput is left.
@@ -30,7 +29,7 @@ func (s *session) beside(without string, lay burden) error {
 	}
 	name, undo, err := lay(s)
 	if undo != nil {
-		defer undo()
+		defer func() { s.remain(undo()) }()
 	}
 	if err != nil {
 		return err
@@ -69,13 +68,13 @@ func (s *session) per(thing string, before, after int64, n int) {
 
 func runManyTubes(s *session) error { return s.beside("alone", layTubes) }
 
-func layTubes(s *session) (name string, undo func(), err error) {
+func layTubes(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Beside
 	before := s.settleMemory()
 	s.doing(fmt.Sprintf("making %s tubes", count(float64(n))))
 	ids, err := s.makeTubes(n)
 	if !s.target.started() {
-		undo = func() { s.deleteJobs(ids) }
+		undo = func() error { return s.deleteJobs(ids) }
 	}
 	if err != nil {
 		return "", undo, err
@@ -86,6 +85,9 @@ func layTubes(s *session) (name string, undo func(), err error) {
 
 // chunk is how many commands are sent at once while no clock runs.
 const chunk = 1000
+
+// otherTube is the name of the nth tube beside those of the load.
+func (s *session) otherTube(n int) string { return fmt.Sprintf("%sother-%d", s.prefix, n) }
 
 // makeTubes makes tubes that have one small job each, and returns the jobs'
 // ids.
@@ -101,7 +103,7 @@ func (s *session) makeTubes(n int) (ids []string, err error) {
 		}
 		var commands []string
 		for i := made; i < min(made+chunk, n); i++ {
-			commands = append(commands, fmt.Sprintf("use %sother-%d", s.prefix, i), "put 1024 0 600 1\r\nx")
+			commands = append(commands, "use "+s.otherTube(i), "put 1024 0 600 1\r\nx")
 		}
 		answers, err := t.ask(commands...)
 		if err != nil {
@@ -111,37 +113,20 @@ func (s *session) makeTubes(n int) (ids []string, err error) {
 			id, put := strings.CutPrefix(a, "INSERTED ")
 			if put {
 				ids = append(ids, id)
-			} else if i%2 == 1 {
-				return ids, fmt.Errorf("sent %q, got %q", commands[i], a)
+			} else if i%2 == 1 && err == nil {
+				err = fmt.Errorf("sent %q, got %q%s", commands[i], a, hint(a))
 			}
+		}
+		if err != nil { // of which the ids behind it are known, too
+			return ids, err
 		}
 	}
 	return ids, nil
 }
 
-// deleteJobs deletes jobs by id, as far as they are there.
-func (s *session) deleteJobs(ids []string) {
-	t, err := dialText(context.WithoutCancel(s.ctx), s.target.Addr)
-	if err != nil {
-		return
-	}
-	defer t.Close()
-	for len(ids) > 0 {
-		n := min(chunk, len(ids))
-		commands := make([]string, n)
-		for i, id := range ids[:n] {
-			commands[i] = "delete " + id
-		}
-		if _, err := t.ask(commands...); err != nil {
-			return
-		}
-		ids = ids[n:]
-	}
-}
-
 func runBacklog(s *session) error { return s.beside("empty", layJobs) }
 
-func layJobs(s *session) (name string, undo func(), err error) {
+func layJobs(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Jobs
 	before := s.settleMemory()
 	// Their priorities are the load's. So it takes the oldest job and puts new
@@ -157,14 +142,15 @@ func layJobs(s *session) (name string, undo func(), err error) {
 
 func runIdle(s *session) error { return s.beside("alone", layConnections) }
 
-func layConnections(s *session) (name string, undo func(), err error) {
+func layConnections(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Beside
 	before := s.settleMemory()
 	idle := make([]*text, 0, n)
-	undo = func() {
+	undo = func() error {
 		for _, t := range idle {
 			t.Close()
 		}
+		return nil
 	}
 	s.doing(fmt.Sprintf("making %s connections", count(float64(n))))
 	for range n {

@@ -24,6 +24,7 @@ type session struct {
 	ledger   *ledger
 	prefix   string // of its tubes
 	result   Result
+	remains  error                       // what could not be taken off a server that goes on
 	show     func(doing string, s stage) // the progress; may be nil
 }
 
@@ -62,28 +63,25 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	}
 	t.askVersion(ctx)
 	err = sc.run(s)
-	switch {
-	case l != nil:
+	if l != nil {
 		// If the load has failed, what keeps the tubes from being emptied
 		// is most likely the same.
 		if e := s.settleLedger(); err == nil {
 			err = e
 		}
-	case !t.started() && answers(err):
-		err = errors.Join(err, s.sweep())
+	}
+	switch {
+	case t.started():
+	case err != nil:
+		s.remain(s.tidy())
+	case l == nil:
+		s.remain(s.sweep(0))
 	}
 	if errors.Is(err, errCut) {
 		s.result.Interrupted = true
 		err = nil
 	}
-	return s.result, err
-}
-
-// answers reports whether a server with which a scenario has ended like that can
-// be expected to answer.
-func answers(err error) bool {
-	var broken *brokenError
-	return err == nil || errors.Is(err, errCut) || errors.As(err, &broken) && !broken.mute
+	return s.result, errors.Join(err, s.remains)
 }
 
 // binlogFlags are beanstalkd's, for a command that says nothing of a directory.
@@ -241,7 +239,7 @@ func (s *session) settleLedger() error {
 	s.ledger.abandon()
 	end := time.Now().Add(s.cfg.Grace)
 	for {
-		if err := s.sweep(); err != nil {
+		if err := s.sweep(longestTidying); err != nil {
 			return fmt.Errorf("emptying the tubes to see whether anything is lost: %w", err)
 		}
 		// The server may be a little late to see that connections were closed.
@@ -251,54 +249,4 @@ func (s *session) settleLedger() error {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-// sweep deletes what the load has left in its tubes. It also does after an
-// interruption.
-func (s *session) sweep() error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Minute)
-	defer cancel()
-	was := s.ctx
-	s.ctx = ctx
-	defer func() { s.ctx = was }()
-	s.doing("cleaning up")
-	if s.scenario.Gearman {
-		_, err := s.drive(s.drain(0), "cleaning up")
-		if err == nil && !s.target.started() {
-			s.dropFunctions()
-		}
-		return err
-	}
-	t, err := dialText(s.ctx, s.target.Addr)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	if err := s.kickAll(t); err != nil {
-		return err
-	}
-	_, err = s.drive(s.drain(0), "cleaning up")
-	return err
-}
-
-// kickAll makes all jobs of the tubes ready.
-func (s *session) kickAll(t *text) error {
-	if s.ledger != nil {
-		s.ledger.moving()
-	}
-	for i := range s.cfg.Tubes {
-		if err := t.subscribe(s.tube(i), nil); err != nil {
-			return err
-		}
-		for range 2 { // the first kick takes what is buried, the second what is delayed
-			for kicked := "KICKED 1"; kicked != "KICKED 0"; {
-				answers, err := t.expect("KICKED ", "kick 1000000")
-				if err != nil {
-					return err
-				}
-				kicked = answers[0]
-			}
-		}
-	}
-	return nil
 }

@@ -39,7 +39,8 @@
 // server that runs, it is not among them.
 //
 // On a server that runs, tubes are called sheafperf-PID-N, and what is left in
-// them is deleted at the end.
+// them is deleted at the end, however the load has ended; what could not be
+// deleted is said on standard error.
 //
 // # Output
 //

@@ -1,0 +1,273 @@
+package perf
+
+// What is done so that nothing is left on a server that goes on, however a load
+// has ended.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// longestSilence is how long a server with which a load has failed, or was
+	// interrupted, may take to say that it is there: who presses Ctrl-C does not
+	// want to wait.
+	longestSilence = time.Second
+	// longestTidying bounds what is done after a load that has failed or was
+	// interrupted.
+	longestTidying = time.Minute
+	// sweepStep is how long jobs are deleted before it is looked whether there
+	// still are some to delete.
+	sweepStep = 10 * time.Second
+)
+
+// remain keeps an error about what is left on the server.
+func (s *session) remain(err error) { s.remains = errors.Join(s.remains, err) }
+
+// uncut does something that also has to be done after an interruption, for at most
+// that long; 0 is no limit.
+func (s *session) uncut(limit time.Duration, do func() error) error {
+	was := s.ctx
+	defer func() { s.ctx = was }()
+	s.ctx = context.WithoutCancel(was)
+	if limit > 0 {
+		ctx, cancel := context.WithTimeout(s.ctx, limit)
+		defer cancel()
+		s.ctx = ctx
+	}
+	return do()
+}
+
+// reach reports whether the server is there, with an error if it is and says
+// nothing. One that is gone has no jobs either.
+func (s *session) reach() (there bool, err error) {
+	err = s.uncut(longestSilence, func() error {
+		for {
+			err := s.target.ping(s.ctx)
+			switch {
+			case err == nil:
+				there = true
+				return nil
+			case errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT):
+				return nil
+			case s.ctx.Err() != nil:
+				return fmt.Errorf("the server does not answer within %v", longestSilence)
+			}
+			s.sleep(20 * time.Millisecond) // it may be about to end
+		}
+	})
+	return there, err
+}
+
+// tidy empties the tubes after a load that has failed or was interrupted, and says
+// what it leaves.
+func (s *session) tidy() error {
+	s.doing("cleaning up")
+	there, err := s.reach()
+	if err != nil {
+		return fmt.Errorf("jobs may be left in %s: %w", s.allTubes(), err)
+	} else if !there {
+		return nil
+	}
+	return s.uncut(longestTidying, func() error {
+		swept := s.ledger != nil // settleLedger has done so
+		var failed error
+		fewest, since := int64(math.MaxInt64), time.Now()
+		for {
+			if !swept {
+				failed = s.sweepTubes()
+			}
+			n, tubes, err := s.left()
+			switch {
+			case err != nil:
+				return fmt.Errorf("jobs may be left in %s: %w", s.allTubes(), errors.Join(failed, err))
+			case n == 0:
+				return nil
+			case n < fewest:
+				fewest, since = n, time.Now()
+			}
+			// The server may be a little late to see that connections were
+			// closed.
+			if failed != nil || time.Since(since) > longestSilence || s.ctx.Err() != nil {
+				what := plural(n, "job")
+				if n == 1 {
+					what += " is"
+				} else {
+					what += " are"
+				}
+				return errors.Join(fmt.Errorf("%s left in %s", what, tubeList(tubes)), failed)
+			}
+			s.sleep(20 * time.Millisecond)
+			swept = false
+		}
+	})
+}
+
+// sweep deletes what the load has left in its tubes, for as long as that gets it
+// further, and at most for limit; 0 is no limit. It also does after an
+// interruption.
+func (s *session) sweep(limit time.Duration) error { return s.uncut(limit, s.sweepTubes) }
+
+func (s *session) sweepTubes() error {
+	s.doing("cleaning up")
+	if !s.scenario.Gearman {
+		if err := s.kickTubes(); err != nil {
+			return err
+		}
+	}
+	for {
+		m, err := s.drive(s.drain(sweepStep), "cleaning up")
+		switch {
+		case errors.Is(err, errCut): // which is not that the user has cut it
+			return errors.New("emptying the tubes takes too long")
+		case err != nil:
+			return fmt.Errorf("emptying the tubes: %w", err)
+		case m.elapsed >= sweepStep && m.rec.jobs > 0: // there may be more
+			continue
+		case m.elapsed >= sweepStep:
+			return fmt.Errorf("emptying the tubes: no job was deleted within %v", sweepStep)
+		}
+		if s.scenario.Gearman && !s.target.started() {
+			s.dropFunctions()
+		}
+		return nil
+	}
+}
+
+// kickTubes makes all jobs of the tubes ready.
+func (s *session) kickTubes() error {
+	t, err := dialText(s.ctx, s.target.Addr)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	return s.kickAll(t)
+}
+
+// kickAll makes all jobs of the tubes ready.
+func (s *session) kickAll(t *text) error {
+	if s.ledger != nil {
+		s.ledger.moving()
+	}
+	for i := range s.cfg.Tubes {
+		if err := t.subscribe(s.tube(i), nil); err != nil {
+			return err
+		}
+		for range 2 { // the first kick takes what is buried, the second what is delayed
+			for kicked := "KICKED 1"; kicked != "KICKED 0"; {
+				answers, err := t.expect("KICKED ", "kick 1000000")
+				if err != nil {
+					return err
+				}
+				kicked = answers[0]
+			}
+		}
+	}
+	return nil
+}
+
+// left counts the jobs in the tubes, and names the tubes that have some.
+func (s *session) left() (jobs int64, tubes []string, err error) {
+	if s.scenario.Gearman {
+		return s.jobsOfFunctions()
+	}
+	t, err := dialText(s.ctx, s.target.Addr)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer t.Close()
+	for i := range s.cfg.Tubes {
+		command := "stats-tube " + s.tube(i)
+		answers, err := t.ask(command)
+		if err != nil {
+			return 0, nil, err
+		}
+		if answers[0] == "NOT_FOUND" {
+			continue
+		}
+		stats, err := t.values(command, answers[0])
+		if err != nil {
+			return 0, nil, err
+		}
+		n := int64(0)
+		for _, state := range []string{"ready", "reserved", "delayed", "buried"} {
+			of, _ := strconv.ParseInt(stats["current-jobs-"+state], 10, 64)
+			n += of
+		}
+		if jobs += n; n > 0 {
+			tubes = append(tubes, s.tube(i))
+		}
+	}
+	return jobs, tubes, nil
+}
+
+// tubeList names some tubes of several.
+func tubeList(tubes []string) string {
+	const most = 4
+	if len(tubes) > most {
+		return fmt.Sprintf("%s and %s more", strings.Join(tubes[:most-1], ", "), plural(len(tubes)-most+1, "tube"))
+	}
+	return strings.Join(tubes, ", ")
+}
+
+// allTubes names the tubes of the load.
+func (s *session) allTubes() string { return tubeRange(s.tube(0), s.tube(s.cfg.Tubes-1)) }
+
+func tubeRange(first, last string) string {
+	if first == last {
+		return first
+	}
+	return first + " to " + last
+}
+
+// deleteJobs deletes the jobs beside a load, each in a tube of its own, by id, as
+// far as they are there.
+func (s *session) deleteJobs(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	there, err := s.reach()
+	if err == nil && there {
+		err = s.uncut(longestTidying, func() error { return s.deleteByID(ids) })
+	}
+	if err != nil {
+		return fmt.Errorf("jobs may be left in %s: %w", tubeRange(s.otherTube(0), s.otherTube(len(ids)-1)), err)
+	}
+	return nil
+}
+
+func (s *session) deleteByID(ids []string) error {
+	t, err := dialText(s.ctx, s.target.Addr)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	for len(ids) > 0 {
+		if s.ctx.Err() != nil {
+			return errors.New("deleting them takes too long")
+		}
+		n := min(chunk, len(ids))
+		commands := make([]string, n)
+		for i, id := range ids[:n] {
+			commands[i] = "delete " + id
+		}
+		answers, err := t.ask(commands...)
+		if err != nil {
+			return err
+		}
+		for i, a := range answers {
+			if a != "DELETED" && a != "NOT_FOUND" {
+				return fmt.Errorf("sent %q, got %q", commands[i], a)
+			}
+		}
+		ids = ids[n:]
+	}
+	return nil
+}

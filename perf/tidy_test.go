@@ -1,0 +1,133 @@
+package perf
+
+// What is left on a server that goes on, however a load has ended.
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fails runs a scenario that fails, and returns how.
+func fails(t *testing.T, addr, scenario string, change func(*Config)) error {
+	t.Helper()
+	sc, err := Find(scenario)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := sc.Config.with(func(c *Config) {
+		c.WarmUp, c.Duration, c.Grace, c.Rate, c.Threads = 0, 10*time.Second, 200*time.Millisecond, Rate{}, 2
+		change(c)
+	})
+	_, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: addr}, nil, nil)
+	if err == nil {
+		t.Error("the load has not failed")
+	}
+	return err
+}
+
+// A server may refuse jobs and still give up those that it has.
+func TestNothingIsLeftOfALoadThatFailed(t *testing.T) {
+	for _, tt := range []struct {
+		name, scenario string
+		flaws
+		want string
+	}{
+		{"refused", "backlog", flaws{full: 3000}, "DRAINING"},
+		{"refused", "cycle", flaws{full: 3000}, "DRAINING"},
+		{"refused", "handoff", flaws{full: 3000}, "DRAINING"},
+		{"refused", "manytubes", flaws{full: 3000}, "DRAINING"},
+		{"nonsense", "mixed", flaws{nonsens: 500}, "PARDON"},
+		{"hung up", "produce", flaws{hangup: 3000}, "closed the connection"},
+		{"unanswered", "produce", flaws{mute: 3000}, "had no answer"},
+	} {
+		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, tt.flaws)
+			err := fails(t, f.addr(), tt.scenario, func(c *Config) {
+				c.Jobs, c.Beside = 20_000, 20_000
+				if tt.scenario != "backlog" && tt.scenario != "manytubes" {
+					c.Depth = 4
+				} else {
+					c.Duration = 50 * time.Millisecond // a closed loop goes first, and puts as well
+				}
+				if tt.mute > 0 {
+					c.Duration = 300 * time.Millisecond
+				}
+			})
+			if n := f.left(); n > 0 {
+				t.Errorf("%d jobs were left; %v", n, err)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "left") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestNothingIsLeftOfAGearmanLoadThatFailed(t *testing.T) {
+	t.Parallel()
+	f := newGearmanFake(t, gearmanFlaws{nonsense: 3000})
+	err := fails(t, f.addr(), "gearman-background", func(c *Config) { c.Jobs = 20_000 })
+	if functions, jobs := f.left(); functions+jobs > 0 {
+		t.Errorf("%d functions with %d jobs were left; %v", functions, jobs, err)
+	}
+}
+
+// What could not be deleted is told, also when the user has ended the load.
+func TestWhatIsLeftIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, flaws{full: 500, refuse: 400})
+	err := fails(t, f.addr(), "produce", func(c *Config) { c.Tubes = 1 })
+	for _, want := range []string{"DRAINING", "100 jobs are left in sheafperf-", "INTERNAL_ERROR"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+	if n := f.left(); n != 100 {
+		t.Errorf("%d jobs are left", n)
+	}
+
+	sc, err := Find("cycle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	f = newFake(t, flaws{})
+	var began time.Time
+	time.AfterFunc(200*time.Millisecond, func() {
+		f.mu.Lock() // from now on it says nothing
+		began = time.Now()
+		cancel()
+	})
+	res, err := runSession(ctx, sc, sc.Config, &Target{Name: "fake", Addr: f.addr()}, nil, nil)
+	if ctx.Err() == nil {
+		t.Fatalf("it ended by itself: %v", err)
+	}
+	took := time.Since(began)
+	f.mu.Unlock()
+	if !res.Interrupted || err == nil || !strings.Contains(err.Error(), "-0 to sheafperf-") || !strings.Contains(err.Error(), "-7: the server does not answer within 1s") {
+		t.Errorf("interrupted: %v, %v", res.Interrupted, err)
+	}
+	if took > 5*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+}
+
+// Of a server that is gone there is nothing to say beside that.
+func TestNothingIsLeftOfAServerThatIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, flaws{})
+	time.AfterFunc(200*time.Millisecond, func() {
+		f.l.Close()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for c := range f.conns {
+			c.Close()
+		}
+	})
+	if err := fails(t, f.addr(), "cycle", func(*Config) {}); err != nil && (strings.Contains(err.Error(), "left") || strings.Contains(err.Error(), "\n")) {
+		t.Error(err)
+	}
+}
