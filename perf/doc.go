@@ -34,8 +34,9 @@
 // every latency is counted from when the job was due, also if it could not be
 // sent then: a server that stands still for a second is charged with all that
 // should have been served meanwhile, and what was still not sent at the end is
-// recorded with the time that it had waited by then. There is no coordinated
-// omission. The depth remains a limit: what is due while a connection's depth
+// recorded with the time that it had waited by then. So is in either loop what
+// was sent and has no answer when nobody waits for it any longer, and a job that
+// was put and did not come. There is no coordinated omission. The depth remains a limit: what is due while a connection's depth
 // is used up waits, and that wait counts. The rate may be given as a part of
 // a closed loop's: then that closed loop goes first and tells its rate, and in
 // the open loop behind it a depth of 2 or more is eight times as large. So the

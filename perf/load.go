@@ -261,6 +261,7 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	}
 	m := &o.m
 	m.threads = len(l.drivers)
+	l.waiting(o.end, clock())
 	for _, d := range l.drivers {
 		if !d.exhausted() {
 			d.missed(o.end)
@@ -321,6 +322,49 @@ func (d *driver) missed(end int64) {
 		}
 		if d.load.hands {
 			d.rec.latency(handoff, due, end)
+		}
+	}
+}
+
+// waiting records what has no answer now that the load is over: each has taken at
+// least until now. Without that, a server that stops answering would show the
+// latencies of the time before alone. Of jobs that did not come to a worker it is
+// not known when they were due, but for that it was before the end.
+func (l *load) waiting(end, now int64) {
+	for _, d := range l.drivers {
+		for _, c := range d.conns {
+			for i := c.head; i != c.tail; i++ {
+				d.waited(c, &c.ring[i&uint32(len(c.ring)-1)], now)
+			}
+			if c.gearman == nil {
+				continue
+			}
+			for i := range c.gearman.slots { // of which the ring has those without a handle
+				if s := &c.gearman.slots[i]; s.used && s.handleLen > 0 {
+					d.rec.latency(wholeScript, s.began, now)
+				}
+			}
+		}
+	}
+	if l.hands {
+		for range l.missing() {
+			l.drivers[0].rec.latency(handoff, end-1, now)
+		}
+	}
+}
+
+// waited records a command that has no answer, and what it is part of.
+func (d *driver) waited(c *conn, p *pending, now int64) {
+	if c.group.waits && (p.op == opReserve || p.op == opGrab) { // nor does its answer tell anything
+		return
+	}
+	d.rec.latency(int(p.op), p.due, now)
+	if !c.group.waits && len(c.group.mix[p.script].script) > 1 {
+		d.rec.latency(wholeScript, p.began, now)
+	}
+	if p.op == opPut && d.load.hands {
+		if ready := p.due + d.load.wire.puts[p.line].delay; ready < now {
+			d.rec.latency(handoff, ready, now)
 		}
 	}
 }

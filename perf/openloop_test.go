@@ -3,7 +3,9 @@ package perf
 // The open loop, and that it forgets no stall of the server.
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -128,6 +130,61 @@ func TestArrivalsThatWereMissed(t *testing.T) {
 	}
 	if notes := strings.Join(s.result.Notes, "\n"); !strings.Contains(notes, "the rate was not reached") {
 		t.Errorf("notes: %s", notes)
+	}
+}
+
+// What has no answer when nobody waits any longer has taken at least until then.
+// The server stands still for good in the middle of the load.
+func TestCommandsThatWereNotAnswered(t *testing.T) {
+	const window, grace = 200 * time.Millisecond, 200 * time.Millisecond
+	for _, tt := range []struct {
+		scenario string
+		rate     float64
+		flaws
+		main  string
+		parts []string
+		count int64
+	}{
+		{"cycle", 500, flaws{stall: time.Second, stallAt: 50}, "cycle", []string{"put"}, 100},
+		{"cycle", 0, flaws{stall: time.Second, stallAt: 50}, "cycle", []string{"put"}, 49},
+		{"produce", 500, flaws{stall: time.Second, stallAt: 50}, "put", nil, 100},
+		{"handoff", 500, flaws{stall: time.Second, stallAt: 50}, "handoff", []string{"put"}, 100},
+		{"handoff", 500, flaws{lose: 10}, "handoff", nil, 100},
+	} {
+		t.Run(fmt.Sprintf("%s at a rate of %v", tt.scenario, tt.rate), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, tt.flaws)
+			s := newTestSession(t, f.addr(), tt.scenario, func(c *Config) {
+				c.WarmUp, c.Duration, c.Grace, c.Rate = 0, window, grace, Rate{jobs: tt.rate}
+			})
+			err := s.scenario.run(s)
+			if err == nil || len(s.result.Loads) != 1 {
+				t.Fatalf("%v: %+v", err, s.result)
+			}
+			l := &s.result.Loads[0]
+			if m := l.main(); m.Name != tt.main || m.Max < float64(grace.Microseconds()) || m.Count < tt.count*9/10 {
+				t.Errorf("%d × %s, at most %s; %v", m.Count, m.Name, micros(m.Max), err)
+			}
+			for _, part := range tt.parts {
+				i := slices.IndexFunc(l.Latency, func(of Latency) bool { return of.Name == part })
+				if i < 0 || l.Latency[i].Max < float64(grace.Microseconds()) {
+					t.Errorf("%s: %+v", part, l.Latency)
+				}
+			}
+		})
+	}
+	for name, flaws := range map[string]gearmanFlaws{"submits": {mute: 50}, "jobs": {forget: 50}} {
+		t.Run("Gearman "+name, func(t *testing.T) {
+			t.Parallel()
+			f := newGearmanFake(t, flaws)
+			s := newTestSession(t, f.addr(), "gearman-foreground", func(c *Config) {
+				c.WarmUp, c.Duration, c.Grace, c.Rate = 0, window, grace, Rate{jobs: 500}
+				c.Tubes = 16 // an answer that is missing would be taken by the one behind it
+			})
+			if err := s.scenario.run(s); err == nil || len(s.result.Loads) != 1 || s.result.Loads[0].main().Max < float64(grace.Microseconds()) {
+				t.Errorf("%v: %+v", err, s.result.Loads)
+			}
+		})
 	}
 }
 
