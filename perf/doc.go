@@ -59,7 +59,8 @@
 // answered by then, as the one who reads may find no core to do it in time.
 //
 // Compared servers take turns, A B A B, and ratios are those of runs next to
-// each other, with their median and extremes.
+// each other, with their median and extremes. A run that has failed is in none of
+// these.
 //
 // # Gearman
 //

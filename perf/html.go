@@ -109,7 +109,7 @@ func (r *Report) summary() (table [][]string) {
 }
 
 func (r *Report) pageEntry(e *Entry) pageEntry {
-	p := pageEntry{Entry: e, Describe: e.Config.Describe(), Head: r.header(), Notes: e.Notes(len(r.Servers) > 1, true)}
+	p := pageEntry{Entry: e, Describe: e.Config.Describe(), Head: r.header(), Notes: r.notes(e, true)}
 	rows := r.Rows(e)
 	load := ""
 	for _, row := range rows {
@@ -165,7 +165,7 @@ func (r *Report) bars(e *Entry, rows []Row, figure string) (bars []bar) {
 			b := bar{name: strings.TrimSpace(r.Servers[s].Name + " " + row.Load), color: s, spread: v}
 			for i := range e.Results {
 				for _, f := range e.Results[i].figures() {
-					if e.Results[i].Server == r.Servers[s].Name && f.Load == row.Load && f.Name == row.Name {
+					if e.Results[i].Server == r.Servers[s].Name && r.counts(&e.Results[i]) && f.Load == row.Load && f.Name == row.Name {
 						b.rounds = append(b.rounds, f.Value)
 					}
 				}
@@ -191,6 +191,9 @@ func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 						continue
 					}
 					label := strings.TrimSpace(res.Server + " " + load)
+					if res.Error != "" {
+						label += ", failed"
+					}
 					c := curve{name: fmt.Sprintf("%s, round %d", label, res.Round), color: s, dash: slices.Index(loadNames(e), load)}
 					for _, at := range l.Series {
 						if at.At >= 0 {
@@ -198,7 +201,7 @@ func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 						}
 					}
 					series = append(series, c)
-					if t := l.main(); t != nil {
+					if t := l.main(); t != nil && r.counts(res) {
 						name = t.Name
 						rounds = append(rounds, t.Values)
 						samples = max(samples, float64(t.Count))

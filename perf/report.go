@@ -61,7 +61,12 @@ type Row struct {
 	Ratios []Spread // of each server to the baseline, round by round; N is 0 for the baseline
 }
 
-// Rows compares an entry's figures.
+// counts reports whether a run is one to compare. Figures of one that has failed
+// are of a load that was not carried out as it was meant; where it is the only
+// one, they are all there is, and stand beside the failure.
+func (r *Report) counts(res *Result) bool { return res.Error == "" || r.single() }
+
+// Rows compares an entry's figures, but those of runs that have failed.
 func (r *Report) Rows(e *Entry) (rows []Row) {
 	type key struct {
 		load, name string
@@ -72,7 +77,7 @@ func (r *Report) Rows(e *Entry) (rows []Row) {
 		values[s] = make(map[key]float64)
 		for i := range e.Results {
 			res := &e.Results[i]
-			if res.Server != r.Servers[s].Name {
+			if res.Server != r.Servers[s].Name || !r.counts(res) {
 				continue
 			}
 			for _, f := range res.figures() {
@@ -148,9 +153,10 @@ func (e *Entry) failure(server string) (how, why string) {
 	return fmt.Sprintf("failed in %d of %d rounds", failed, of), why
 }
 
-// Notes lists the remarks of all runs, each once, and what failed; why it did
-// only if that is wanted, since Bench.Run's error says so as well.
-func (e *Entry) Notes(several, reasons bool) (notes []string) {
+// notes lists the remarks of all runs of an entry, each once, and what failed; why
+// it did only if that is wanted, since Bench.Run's error says so as well.
+func (r *Report) notes(e *Entry, reasons bool) (notes []string) {
+	several := len(r.Servers) > 1
 	add := func(n string) {
 		if !slices.Contains(notes, n) {
 			notes = append(notes, n)
@@ -168,6 +174,11 @@ func (e *Entry) Notes(several, reasons bool) (notes []string) {
 			add(who + "interrupted: the figures are of the time until then")
 		}
 		if how, why := e.failure(res.Server); how != "" {
+			if slices.ContainsFunc(e.Results, func(of Result) bool {
+				return of.Server == res.Server && len(of.Loads)+len(of.Figures) > 0 && !r.counts(&of)
+			}) {
+				how += "; figures of that are left out"
+			}
 			if reasons {
 				how += ": " + why
 			}

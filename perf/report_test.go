@@ -93,6 +93,40 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+// What a run that has failed shows is not mixed with what others show, but where
+// it is all there is.
+func TestFailedRunsAreNotCompared(t *testing.T) {
+	r := testReport(3, "new", "old")
+	e := &r.Entries[0]
+	e.Results[0].Error = "it broke" // the first of new
+	rows := r.Rows(e)
+	if v := rows[0].Values[0]; v.N != 2 || v.Least != 102_000 || rows[0].Ratios[0].N != 2 || rows[0].Values[1].N != 3 {
+		t.Errorf("%+v", rows[0])
+	}
+	if bars := r.bars(e, rows, figureJobs); len(bars[0].rounds) != 2 || len(bars[1].rounds) != 3 {
+		t.Errorf("%+v", bars)
+	}
+	percentiles, series, _ := r.curves(e)
+	if want := e.Results[1].Loads[0].Latency[0].P50; percentiles[0].points[1][1] < want {
+		t.Errorf("the median of p50 is %v, less than that of the better of the runs, %v", percentiles[0].points[1][1], want)
+	}
+	if len(series) != 6 || series[0].name != "new, failed, round 1" {
+		t.Errorf("%d series; %s", len(series), series[0].name)
+	}
+	for i := range e.Results {
+		e.Results[i].Error = "it broke"
+	}
+	var text, markdown strings.Builder
+	if err := errors.Join(r.WriteText(&text), r.WriteMarkdown(&markdown)); err != nil || len(r.Rows(e)) != 0 ||
+		strings.Count(text.String(), "new / old") != 1 || strings.Count(markdown.String(), "new / old") != 1 {
+		t.Errorf("%v\n%s%s", err, text.String(), markdown.String())
+	}
+	one := testReport(1, "new")
+	if one.Entries[0].Results[0].Error = "it broke"; len(one.Rows(&one.Entries[0])) == 0 {
+		t.Error("the only run there is has no figures")
+	}
+}
+
 // A report says where it may not be the server that was measured.
 func TestReportOfABusyClient(t *testing.T) {
 	s := newTestSession(t, "", "cycle", func(*Config) {})
@@ -151,6 +185,9 @@ func TestTextReport(t *testing.T) {
 	half := testReport(2, "new", "old")
 	half.Entries[0].Results[0].Loads, half.Entries[0].Results[0].Error = nil, "it broke"
 	contains(half, "! new: failed in 1 of 2 rounds\n")
+	half = testReport(2, "new", "old")
+	half.Entries[0].Results[0].Error = "it broke"
+	contains(half, "! new: failed in 1 of 2 rounds; figures of that are left out\n")
 }
 
 func TestMarkdownReport(t *testing.T) {

@@ -40,7 +40,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		case e.measured():
 			r.table(&b, e)
 		}
-		for _, n := range e.Notes(len(r.Servers) > 1, false) {
+		for _, n := range r.notes(e, false) {
 			fmt.Fprintf(&b, "  ! %s\n", strings.TrimSpace(indent(n, "    ")))
 		}
 	}
@@ -131,8 +131,12 @@ func (r *Report) cells(row *Row) []string {
 // table writes a comparison: medians over the rounds, with the least and the
 // most.
 func (r *Report) table(b *strings.Builder, e *Entry) {
+	compared := r.Rows(e)
+	if len(compared) == 0 {
+		return
+	}
 	rows, load := [][]string{r.header()}, ""
-	for _, row := range r.Rows(e) {
+	for _, row := range compared {
 		if row.Load != load {
 			load = row.Load
 			rows = append(rows, append([]string{loadName(load)}, make([]string, len(rows[0])-1)...))
@@ -193,7 +197,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		if e.measured() {
 			r.markdownTable(&b, e)
 		}
-		for _, n := range e.Notes(len(r.Servers) > 1, false) {
+		for _, n := range r.notes(e, false) {
 			fmt.Fprintf(&b, "\n- %s\n", indent(n, "  ")[2:])
 		}
 	}
@@ -205,10 +209,14 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 }
 
 func (r *Report) markdownTable(b *strings.Builder, e *Entry) {
+	rows := r.Rows(e)
+	if len(rows) == 0 {
+		return
+	}
 	head := r.header()
 	fmt.Fprintf(b, "%s|%s%s\n", markdownRow(head), " --- |", strings.Repeat(" ---: |", len(head)-1))
 	load := ""
-	for _, row := range r.Rows(e) {
+	for _, row := range rows {
 		if row.Load != load {
 			load = row.Load
 			fmt.Fprintf(b, "| **%s** |%s\n", loadName(load), strings.Repeat(" |", len(head)-1))
