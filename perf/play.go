@@ -85,6 +85,10 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	if r.kind != spec.want && (r.kind == unexpected || r.kind != spec.other) {
 		return d.failed(c, fmt.Errorf("sent %q, got %s%s", d.load.wire.sent(&p, c.tube), quote(r.line), hint(string(r.line))))
 	}
+	if r.kind == timedOut {
+		d.foundNone(c, &p, r, now)
+		return nil
+	}
 	d.answers++
 	if d.rec.within(now) {
 		d.rec.answers++
@@ -101,11 +105,6 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 		d.put++
 		p.keepID(r.id)
 	case opReserve, opReserveNow:
-		if r.kind == timedOut {
-			c.quota = 0
-			d.end(c, &p, now)
-			return nil
-		}
 		p.keepID(r.id)
 		if len(r.body) >= headerFrom {
 			p.from = fromOf(r.body)
@@ -134,6 +133,17 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	}
 	d.end(c, &p, now)
 	return nil
+}
+
+// foundNone leaves tubes that are empty, as noJob does. That is no operation, nor
+// has it a latency: how often connections ask in vain is up to their number.
+func (d *driver) foundNone(c *conn, p *pending, r *reply, now int64) {
+	if ledger := d.load.ledger; ledger != nil {
+		ledger.answered(c, p, r, now)
+	}
+	c.quota = 0
+	c.running--
+	d.active--
 }
 
 // keepID keeps a job's id for the commands to come. Ids have at most 20 digits.

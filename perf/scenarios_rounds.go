@@ -3,6 +3,7 @@ package perf
 // Scenarios that use something up, and so go in rounds.
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -63,6 +64,10 @@ func (s *session) rounds(doing string, before, after func() error, round func(ti
 			failed = fmt.Errorf("nothing was answered within %v", left)
 			break
 		}
+		if failed == nil && m.elapsed < left && m.rec.jobs == 0 {
+			failed = errors.New("of the jobs that were put none came")
+			break
+		}
 		if warming {
 			warm += m.elapsed
 		} else {
@@ -74,6 +79,9 @@ func (s *session) rounds(doing string, before, after func() error, round func(ti
 		}
 	}
 	if sum.rec.answers == 0 {
+		if failed == nil {
+			failed = fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
+		}
 		return Load{}, failed
 	}
 	return s.report(&sum, &p), failed
