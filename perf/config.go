@@ -133,6 +133,18 @@ func (c *Config) longestDelay() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// memory is about what large bodies take of the client: each connection that puts
+// and takes has one on its way out and one on its way in, there is the stock that
+// they are cut from, and as much again that is not collected yet.
+func (c *Config) memory() int64 {
+	const small = 1 << 20 // connections share what they are read into
+	_, most := c.Body.Bounds()
+	if most <= small {
+		return 0
+	}
+	return 2 * most * int64(2*c.Connections+c.Producers+c.Workers+1)
+}
+
 // Describe tells in words what the load is.
 func (c *Config) Describe() string {
 	var parts []string

@@ -41,6 +41,7 @@ type conn struct {
 	want int    // how long that answer is, if that is known
 	out  []byte // what is still to be written
 	sent int    // of out
+	held int    // scripts that are begun when out has been written
 	full bool   // the socket took no more; the poller tells when it does
 	due  bool   // is in driver.dirty
 }

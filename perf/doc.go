@@ -23,7 +23,8 @@
 // was answered together. Drivers share nothing, but for one thing: in the
 // closed loop of handoff and its like a worker that is done has the producer of
 // its job put another, and where that is another driver's, it tells it
-// (inbox.go). Commands are copied from what was made before the load; ids are
+// (inbox.go). A connection that has 4 MiB still to write begins nothing more until
+// that is done, so large bodies are not heaped up here. Commands are copied from what was made before the load; ids are
 // copied, never parsed. Once a load runs, nothing is allocated a job, so there
 // is no garbage to collect.
 //

@@ -16,6 +16,11 @@ const (
 	// readSize is what a driver reads at once. It is one buffer for all its
 	// connections, so it stays in the cache.
 	readSize = 256 << 10
+	// mostUnwritten is from how many bytes that a connection has still to write on
+	// it begins no other script: as a client would wait that writes its commands
+	// one by one. Else a load of large bodies would be in memory as a whole before
+	// the first byte is sent. Ordinary loads stay below it.
+	mostUnwritten = 4 << 20
 	// longestWait bounds how long a driver sleeps, and so how late it sees that
 	// it is to stop.
 	longestWait = 20 * time.Millisecond
@@ -237,7 +242,7 @@ func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, err
 // it.
 func (d *driver) room() bool {
 	for range d.starters {
-		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 {
+		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 && len(c.out) < mostUnwritten {
 			return true
 		}
 		if d.starter++; d.starter == len(d.starters) {
@@ -355,6 +360,9 @@ func (d *driver) write(c *conn) error {
 		}
 	}
 	c.out, c.sent = c.out[:0], 0
+	if c.held > 0 {
+		d.beginHeld(c)
+	}
 	return d.await(c, false)
 }
 

@@ -8,8 +8,13 @@ import (
 	"fmt"
 )
 
-// begin begins a script on c that was due at due.
+// begin begins a script on c that was due at due, or holds it back while c has too
+// much to write.
 func (d *driver) begin(c *conn, due int64) {
+	if len(c.out) >= mostUnwritten {
+		c.held++
+		return
+	}
 	g := c.group
 	p := pending{due: due, began: due, script: g.order[c.turn]}
 	if c.turn++; c.turn == len(g.order) {
@@ -23,6 +28,18 @@ func (d *driver) begin(c *conn, due int64) {
 		d.active++
 	}
 	d.send(c, &p)
+}
+
+// beginHeld begins what begin has held back. It is due now: in an open loop
+// nothing is held back here, as room leaves it in the timetable.
+func (d *driver) beginHeld(c *conn) {
+	n := c.held
+	c.held = 0
+	for now := clock(); n > 0; n-- {
+		if c.group.waits || !d.stopping && c.quota != 0 {
+			d.begin(c, now)
+		}
+	}
 }
 
 // send appends the command that p's script has next to what c is to write.

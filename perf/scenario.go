@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -108,6 +109,10 @@ func (s *Scenario) Validate(c *Config) error {
 			errs = append(errs, fmt.Errorf("--%s 0: must be at least 1", n.flag))
 		}
 	}
+	if take, have := c.memory(), clientMemory(); take > have && have > 0 {
+		errs = append(errs, fmt.Errorf("--body %s: with %s at once the client takes about %s of memory, and it may have %s, half of this machine's; lower --body, or have fewer connections",
+			c.Body, plural(c.Connections+c.Producers+c.Workers, "connection"), gibibytes(take), gibibytes(have)))
+	}
 	if used := min(c.Tubes, c.Producers); c.Workers > 0 && c.Watch > 0 && used > c.Workers*c.Watch {
 		errs = append(errs, fmt.Errorf("%s, each of which watches %s, leave some of %s without one; --watch %d would do",
 			plural(c.Workers, "worker"), plural(c.Watch, "tube"), plural(used, "tube"), (used+c.Workers-1)/c.Workers))
@@ -117,6 +122,12 @@ func (s *Scenario) Validate(c *Config) error {
 	}
 	return errors.Join(errs...)
 }
+
+// clientMemory is what a client may take; 0 is not known. The server may be on the
+// same machine, and has the same bodies.
+var clientMemory = sync.OnceValue(func() int64 { return ThisMachine().Memory / 2 })
+
+func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
 // fits says what keeps s from being run on t, before anything is started.
 func (s *Scenario) fits(c *Config, t *Target) error {
