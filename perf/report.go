@@ -33,6 +33,26 @@ type Entry struct {
 	About    string   `json:"about"`
 	Config   Config   `json:"config"`
 	Results  []Result `json:"results"`
+
+	// Compared is Rows, for JSON. It is set by WriteJSON alone, and where there
+	// is something to compare.
+	Compared []Compared `json:"compared,omitempty"`
+}
+
+// A Compared is a Row as JSON has it.
+type Compared struct {
+	Load    string           `json:"load,omitempty"` // as in Figure
+	Name    string           `json:"name"`
+	Unit    string           `json:"unit"`
+	More    bool             `json:"more_is_better"`
+	Servers []ComparedServer `json:"servers"` // those that have the figure
+}
+
+// A ComparedServer is a figure of a server over the rounds that have not failed.
+type ComparedServer struct {
+	Server string `json:"server"`
+	Spread
+	Ratio *Spread `json:"ratio_to_baseline,omitempty"` // of runs in the same round; the baseline has none
 }
 
 func (e *Entry) measured() bool {
@@ -41,8 +61,10 @@ func (e *Entry) measured() bool {
 
 // A Spread is the median of some numbers, and how far they lie apart.
 type Spread struct {
-	Median, Least, Most float64
-	N                   int
+	Median float64 `json:"median"`
+	Least  float64 `json:"least"`
+	Most   float64 `json:"most"`
+	N      int     `json:"rounds"`
 }
 
 func spreadOf(values []float64) Spread {
@@ -111,6 +133,25 @@ func (r *Report) Rows(e *Entry) (rows []Row) {
 		}
 	}
 	return rows
+}
+
+// compared is Rows as JSON has them.
+func (r *Report) compared(e *Entry) (all []Compared) {
+	for _, row := range r.Rows(e) {
+		c := Compared{Load: row.Load, Name: row.Name, Unit: row.Unit, More: row.More}
+		for s, v := range row.Values {
+			if v.N == 0 {
+				continue
+			}
+			of := ComparedServer{Server: r.Servers[s].Name, Spread: v}
+			if row.Ratios[s].N > 0 {
+				of.Ratio = &row.Ratios[s]
+			}
+			c.Servers = append(c.Servers, of)
+		}
+		all = append(all, c)
+	}
+	return all
 }
 
 // method says what the numbers of a comparison are; it is empty if there is

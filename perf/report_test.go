@@ -233,6 +233,60 @@ func TestJSONReport(t *testing.T) {
 	}
 }
 
+// JSON has what the tables of a comparison have.
+func TestJSONOfAComparison(t *testing.T) {
+	r := testReport(3, "new", "old")
+	r.Entries[0].Results[0].Error = "it broke"
+	var b bytes.Buffer
+	if err := r.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Scenarios []struct {
+			Compared []struct {
+				Load, Name, Unit string
+				More             bool `json:"more_is_better"`
+				Servers          []struct {
+					Server              string
+					Median, Least, Most float64
+					Rounds              int
+					Ratio               *struct {
+						Median, Least, Most float64
+						Rounds              int
+					} `json:"ratio_to_baseline"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Entries {
+		rows, compared := r.Rows(&r.Entries[i]), got.Scenarios[i].Compared
+		if len(compared) != len(rows) || len(rows) == 0 {
+			t.Fatalf("%d figures, want %d\n%s", len(compared), len(rows), b.String())
+		}
+		for j, c := range compared {
+			row := rows[j]
+			if c.Load != row.Load || c.Name != row.Name || c.Unit != row.Unit || c.More != row.More || len(c.Servers) != 2 {
+				t.Fatalf("%+v, want %+v", c, row)
+			}
+			of := c.Servers[0]
+			if of.Server != "new" || (Spread{of.Median, of.Least, of.Most, of.Rounds}) != row.Values[0] || of.Ratio == nil ||
+				(Spread{of.Ratio.Median, of.Ratio.Least, of.Ratio.Most, of.Ratio.Rounds}) != row.Ratios[0] || c.Servers[1].Ratio != nil {
+				t.Errorf("%+v, want %+v", c, row)
+			}
+		}
+	}
+	if r.Entries[0].Compared != nil {
+		t.Error("the report was changed")
+	}
+	b.Reset()
+	if err := testReport(1, "new").WriteJSON(&b); err != nil || bytes.Contains(b.Bytes(), []byte(`"compared"`)) {
+		t.Errorf("a single run is compared: %v\n%s", err, b.String())
+	}
+}
+
 // Why a run failed stands on standard error beside tables, and in what is kept.
 func TestReportOfAFailure(t *testing.T) {
 	r := testReport(1, "old")

@@ -6,13 +6,22 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
 )
 
-// WriteJSON writes everything that was measured.
+// WriteJSON writes everything that was measured, and what a comparison shows.
 func (r *Report) WriteJSON(w io.Writer) error {
+	if !r.single() {
+		with := *r
+		with.Entries = slices.Clone(r.Entries)
+		for i := range with.Entries {
+			with.Entries[i].Compared = r.compared(&with.Entries[i])
+		}
+		r = &with
+	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)

@@ -50,6 +50,14 @@
 // it has, but as JSON and in the page also why. If there is no server, that is
 // all that is said. Progress is shown on standard error if that is a terminal.
 //
+// As JSON each run has all its figures, its distributions and its throughput over
+// time. Where there are several, the tables of the other reports stand beside them, in
+// "compared" of each scenario: for each figure its "load" if there are several,
+// "name", "unit", "more_is_better", and "servers", with "server", the "median",
+// "least" and "most" of that many "rounds", and the same of the ratios of
+// neighbouring runs in "ratio_to_baseline". Runs that have failed are in none of
+// these.
+//
 // # Exit status
 //
 // 0 if all went well; 1 if something failed, or check found a fault; 2 for a
