@@ -110,7 +110,7 @@ func newTestSession(tb testing.TB, addr, scenario string, change func(*Config)) 
 	}
 	return &session{
 		ctx: context.Background(), scenario: sc, cfg: cfg, target: &Target{Name: "test", Addr: addr},
-		wire: newWire(&cfg, sc.least), prefix: "t-",
+		wire: newWire(&cfg), prefix: "t-",
 	}
 }
 

@@ -22,11 +22,12 @@ type Config struct {
 	Tubes int `json:"tubes,omitempty"` // connections are dealt out to them in turn
 	Watch int `json:"watch,omitempty"` // tubes that a worker watches
 
-	Body     Dist   `json:"body"` // bytes
-	Content  string `json:"content"`
-	Priority Dist   `json:"priority"`
-	Delay    Dist   `json:"delay"` // seconds
-	TTR      int    `json:"ttr"`   // seconds
+	Body      Dist   `json:"body"`                 // bytes
+	LeastBody int    `json:"least_body,omitempty"` // bytes that bodies have at least, whatever Body says: what a client stamps into them
+	Content   string `json:"content"`
+	Priority  Dist   `json:"priority"`
+	Delay     Dist   `json:"delay"` // seconds
+	TTR       int    `json:"ttr"`   // seconds
 
 	Rate    Rate `json:"rate,omitzero"` // over all connections
 	Poisson bool `json:"poisson,omitempty"`
@@ -162,7 +163,14 @@ func (c *Config) Describe() string {
 	} else {
 		say("%s, %d watched", plural(c.Tubes, "tube"), c.Watch)
 	}
-	say("bodies of %s bytes", c.Body)
+	switch least, most := c.Body.Bounds(); {
+	case least >= int64(c.LeastBody):
+		say("bodies of %s bytes", c.Body)
+	case most <= int64(c.LeastBody): // what is stamped into them is all that they have
+		say("bodies of %d bytes, the least here", c.LeastBody)
+	default:
+		say("bodies of %s bytes, but at least %d", c.Body, c.LeastBody)
+	}
 	if c.longestDelay() > 0 {
 		say("delays of %s s", c.Delay)
 	}

@@ -67,7 +67,7 @@ func TestRepliesThatAreNone(t *testing.T) {
 
 func TestCommands(t *testing.T) {
 	c := base.with(func(c *Config) { c.Body, c.Delay, c.Priority = Fixed(3), Fixed(2), Fixed(7) })
-	w := newWire(&c, 0)
+	w := newWire(&c)
 	out, body := w.put(nil, 0, 0)
 	if want := "put 7 2 600 3\r\n" + string(body) + "\r\n"; string(out) != want || len(body) != 3 {
 		t.Errorf("%q, want %q", out, want)
@@ -88,8 +88,8 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	c.Body = Dist{shape: exponential, lo: 10}
-	for _, p := range newWire(&c, headerCheck).puts {
+	c.Body, c.LeastBody = Dist{shape: exponential, lo: 10}, headerCheck
+	for _, p := range newWire(&c).puts {
 		if p.size < headerCheck || !strings.HasSuffix(string(p.line), fmt.Sprintf(" %d\r\n", p.size)) {
 			t.Fatalf("%q with a body of %d", p.line, p.size)
 		}

@@ -344,6 +344,34 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// A report says how large the bodies are that are sent, and not which were asked for.
+func TestBodiesAreDescribed(t *testing.T) {
+	for _, tt := range []struct{ scenario, body, want string }{
+		{"cycle", "0", "bodies of 0 bytes"},
+		{"handoff", "0", "bodies of 12 bytes, the least here"},
+		{"handoff", "12", "bodies of 12 bytes"},
+		{"fanin", "uniform:0-10", "bodies of 12 bytes, the least here"},
+		{"delayed", "uniform:0-100", "bodies of uniform:0-100 bytes, but at least 12"},
+		{"gearman-foreground-1", "4", "bodies of 12 bytes, the least here"},
+		{"gearman-background", "4", "bodies of 4 bytes"},
+	} {
+		s := newTestSession(t, "", tt.scenario, func(c *Config) {
+			if err := c.Body.Set(tt.body); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got := s.cfg.Describe(); !strings.Contains(got+",", ", "+tt.want+";") && !strings.Contains(got, ", "+tt.want+",") {
+			t.Errorf("%s with %s: %s", tt.scenario, tt.body, got)
+		}
+		least, _ := s.cfg.Body.Bounds()
+		for _, p := range s.wire.puts {
+			if p.size < s.cfg.LeastBody || int64(p.size) < least {
+				t.Errorf("%s with %s: a body of %d bytes", tt.scenario, tt.body, p.size)
+			}
+		}
+	}
+}
+
 func TestTicks(t *testing.T) {
 	for _, tt := range []struct {
 		a    axis

@@ -30,7 +30,6 @@ type Scenario struct {
 	binlog bool      // the server is to keep its jobs on disk
 	puts   bool      // jobs are only put, so nothing is watched
 	atOnce bool      // jobs cannot have a delay
-	least  int       // bytes that bodies must have
 	names  [2]string // in reports: of the latency from hand to hand, and of a whole script
 	run    func(*session) error
 }
@@ -160,15 +159,16 @@ var scenarios = func() []*Scenario {
 		{Name: "consume", About: "reserve and delete of jobs that were put before", run: runConsume, atOnce: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Tubes, c.Jobs = 8, 64, 8, 200_000 })},
 		{Name: "handoff", About: "latency from put to RESERVED: each producer has a worker blocked in reserve", run: runPairs,
-			least: headerFrom, names: [2]string{"handoff"},
-			Config: base.with(func(c *Config) { c.Producers, c.Workers, c.Tubes = 32, 32, 32 })},
+			names:  [2]string{"handoff"},
+			Config: base.with(func(c *Config) { c.Producers, c.Workers, c.Tubes, c.LeastBody = 32, 32, 32, headerFrom })},
 		{Name: "fanin", About: "workers that watch all of many tubes", run: runPairs,
-			least: headerFrom, names: [2]string{"handoff"},
-			Config: base.with(func(c *Config) { c.Producers, c.Workers, c.Tubes, c.Watch = 32, 16, 32, 32 })},
+			names:  [2]string{"handoff"},
+			Config: base.with(func(c *Config) { c.Producers, c.Workers, c.Tubes, c.Watch, c.LeastBody = 32, 16, 32, 32, headerFrom })},
 		{Name: "delayed", About: "how late delayed jobs come, under load", run: runPairs,
-			least: headerFrom, names: [2]string{"lateness"},
+			names: [2]string{"lateness"},
 			Config: base.with(func(c *Config) {
 				c.Producers, c.Workers, c.Tubes, c.Watch, c.Depth = 8, 16, 8, 8, 256
+				c.LeastBody = headerFrom
 				c.Rate, c.Delay = Rate{jobs: 5000}, Dist{shape: uniform, lo: 1, hi: 2}
 			})},
 		{Name: "manytubes", About: "a cycle beside tubes that have a job each", run: runManyTubes,

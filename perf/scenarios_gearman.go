@@ -26,8 +26,8 @@ package perf
 func gearmanScenarios() []*Scenario {
 	return []*Scenario{
 		{Name: "gearman-foreground", About: "Gearman: from SUBMIT_JOB to WORK_COMPLETE, with workers that sleep", run: runForeground, Gearman: true,
-			least: headerMark, names: [2]string{"", "round trip"},
-			Config: base.with(func(c *Config) { c.Producers, c.Workers = 16, 16 })},
+			names:  [2]string{"", "round trip"},
+			Config: base.with(func(c *Config) { c.Producers, c.Workers, c.LeastBody = 16, 16, headerMark })},
 		{Name: "gearman-background", About: "Gearman: SUBMIT_JOB_BG alone, 200 in flight", run: runProduce, Gearman: true, puts: true,
 			Config: base.with(func(c *Config) { c.Connections, c.Depth, c.Jobs = 8, 25, 50_000 })},
 		{Name: "gearman-grab", About: "Gearman: GRAB_JOB and WORK_COMPLETE of jobs that were submitted before", run: runConsume, Gearman: true,

@@ -36,11 +36,10 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	}
 	s := &session{ctx: ctx, scenario: sc, cfg: cfg, target: t, ledger: l, show: show, prefix: "sheafperf-"}
 	s.result.Server, s.result.Loads, t.gearman = t.Name, []Load{}, sc.Gearman
-	least := sc.least
 	if l != nil {
-		least = headerCheck
+		s.cfg.LeastBody = headerCheck
 	}
-	s.wire = newWire(&cfg, least)
+	s.wire = newWire(&s.cfg)
 	if !t.started() {
 		s.prefix = fmt.Sprintf("sheafperf-%d-", os.Getpid()) // others may measure there, too
 	}

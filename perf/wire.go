@@ -39,9 +39,8 @@ type putLine struct {
 	pri   uint32
 }
 
-// newWire prepares for c. Bodies have at least that many bytes, whatever c
-// says.
-func newWire(c *Config, least int) *wire {
+// newWire prepares for c.
+func newWire(c *Config) *wire {
 	random := rand.New(rand.NewPCG(1, 2)) // the same for every server and round
 	n := 1
 	if !c.Body.IsFixed() || !c.Priority.IsFixed() || !c.Delay.IsFixed() {
@@ -50,7 +49,7 @@ func newWire(c *Config, least int) *wire {
 	w := &wire{puts: make([]putLine, n)}
 	longest := 0
 	for i := range w.puts {
-		size := max(int(c.Body.Sample(random)), least)
+		size := max(int(c.Body.Sample(random)), c.LeastBody)
 		delay, pri := c.Delay.Sample(random), c.Priority.Sample(random)
 		w.puts[i] = putLine{
 			line:  fmt.Appendf(nil, "put %d %d %d %d\r\n", pri, delay, c.TTR, size),

@@ -57,7 +57,8 @@ func loadFlags(fs *pflag.FlagSet, c *perf.Config) {
 	fs.IntVarP(&c.Depth, "depth", "d", c.Depth, "`N` commands in flight on a connection; of a producer with workers, jobs")
 	fs.IntVar(&c.Tubes, "tubes", c.Tubes, "`N` tubes, which connections use in turn")
 	fs.IntVar(&c.Watch, "watch", c.Watch, "`N` tubes that a connection watches")
-	fs.Var(&c.Body, "body", "bodies of `BYTES`: a number, or a distribution such as uniform:64-4096, exp:512, list:16,128,4096")
+	fs.Var(&c.Body, "body", "bodies of `BYTES`: a number, or a distribution such as uniform:64-4096, exp:512, list:16,128,4096;\n"+
+		"at least 12 where workers wait, and 24 in check, which is what a client has to note in them")
 	fs.StringVar(&c.Content, "content", c.Content, "make bodies of `WHAT`: text, random or zero")
 	fs.Var(&c.Priority, "priority", "put with priority `PRI`, a number or a distribution")
 	fs.Var(&c.Delay, "delay", "put with a delay of `SECONDS`, a number or a distribution")
