@@ -45,7 +45,8 @@
 // # Output
 //
 // The report goes to standard output: text, --json or --markdown. --html FILE
-// writes a page beside it that can be read by itself. What has failed is said on
+// writes a page beside it that can be read by itself, if something was measured;
+// a page that was there is then replaced as a whole. What has failed is said on
 // standard error, once for all rounds of a scenario; the report only says that
 // it has, but as JSON and in the page also why. If there is no server, that is
 // all that is said. Progress is shown on standard error if that is a terminal.

@@ -129,13 +129,13 @@ func progress() *perf.Progress {
 
 // measure is run and compare.
 func measure(ctx context.Context, o *options, args []string, out io.Writer) error {
-	var page *os.File
+	var html *page
 	if o.html != "" { // before all the work, since it may fail
 		var err error
-		if page, err = os.Create(o.html); err != nil {
+		if html, err = newPage(o.html); err != nil {
 			return err
 		}
-		defer page.Close()
+		defer html.close()
 	}
 	b := perf.Bench{
 		Loads: o.loads, Targets: o.targets, Rounds: o.rounds, Baseline: o.baseline, Progress: progress(),
@@ -152,10 +152,8 @@ func measure(ctx context.Context, o *options, args []string, out io.Writer) erro
 	default:
 		written = r.WriteText(out)
 	}
-	if page != nil && written == nil {
-		if written = r.WriteHTML(page); written == nil {
-			written = page.Close()
-		}
+	if html != nil && written == nil && r.Measured() {
+		written = errors.Join(html.write(r.WriteHTML), html.close())
 	}
 	switch {
 	case err != nil || written != nil:
