@@ -4,7 +4,11 @@ package perf
 // right.
 
 import (
+	"context"
+	"errors"
+	"net"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -118,5 +122,75 @@ func TestLoadOfAServerThatIgnoresDelays(t *testing.T) {
 	l := res.Loads[0].Latency
 	if l[0].Name != "lateness" || l[1].Name != "put" || l[0].Count == 0 || l[0].Count > l[1].Count*9/10 {
 		t.Errorf("%d × %s, %d × %s", l[0].Count, l[0].Name, l[1].Count, l[1].Name)
+	}
+}
+
+// A server may have fewer connections than a load wants.
+func TestLoadOfAServerThatIsCrowded(t *testing.T) {
+	for _, tt := range []struct{ scenario, want string }{
+		{"cycle", "connection 20: the server closed the connection (sent \"use t-4\"); it has answered on 20 connections before, so this may be its limit on open files"},
+		{"idle", "it has answered on 20 connections before, so this may be its limit on open files"},
+	} {
+		t.Run(tt.scenario, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, flaws{crowd: 20})
+			s := newTestSession(t, f.addr(), tt.scenario, func(c *Config) {
+				c.WarmUp, c.Duration, c.Rate = 0, 50*time.Millisecond, Rate{}
+				if c.Beside > 0 {
+					c.Beside, c.Connections = 40, 1
+				} else {
+					c.Connections = 40
+				}
+			})
+			var err error
+			if tt.scenario == "idle" {
+				var undo func() error
+				_, undo, err = layConnections(s)
+				undo()
+			} else {
+				err = s.scenario.run(s)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	silent := closedError(os.ErrDeadlineExceeded, "sent x")
+	if got := crowded(silent, 1).Error(); !strings.HasPrefix(got, "the server does not answer within 10s (sent x); it has answered on 1 connection before, so ") {
+		t.Error(got)
+	}
+	if crowded(silent, 0) != silent {
+		t.Error("one that answers nobody is called crowded")
+	}
+}
+
+// Who ends a load while connections are made does not wait for the server.
+func TestInterruptWhileConnecting(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() // it accepts nobody
+	s := newTestSession(t, l.Addr().String(), "cycle", func(*Config) {})
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	s.ctx = ctx
+	began := time.Now()
+	if err := s.scenario.run(s); !errors.Is(err, errCut) || time.Since(began) > dialTimeout/2 {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+}
+
+// Jobs that are delayed for longer than it is measured may come beside that.
+func TestBurstsBesideTheWindow(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, flaws{})
+	s := newTestSession(t, f.addr(), "cycle", func(c *Config) {
+		c.WarmUp, c.Duration, c.Delay = 500*time.Millisecond, 100*time.Millisecond, Fixed(1)
+	})
+	// All that is put at first is ready after a second, and what is put then after two.
+	err := s.scenario.run(s)
+	if want := regexp.MustCompile(`^nothing was answered within 100ms, but \d+ commands before or after that; jobs have delays of 1 s, so --duration has to be longer$`); err == nil || !want.MatchString(err.Error()) {
+		t.Errorf("%v, want %v", err, want)
 	}
 }

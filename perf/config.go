@@ -71,6 +71,7 @@ func (c *Config) Validate() error {
 	} {
 		bad(n.n < n.least, "--%s %d: must be at least %d", n.flag, n.n, n.least)
 	}
+	bad(int64(c.TTR) > math.MaxUint32, "--ttr %d: must stay below 2^32", c.TTR)
 	bad(c.Watch > c.Tubes && c.Tubes > 0, "--watch %d: must be at most --tubes, which is %d", c.Watch, c.Tubes)
 	bad(c.Depth > 1<<16, "--depth %d: must be at most %d", c.Depth, 1<<16)
 	bad(c.Duration <= 0, "--duration %v: must be more than nothing", c.Duration)

@@ -35,6 +35,7 @@ type flaws struct {
 	queue   int // has a job wait behind all others, however urgent it is
 	peek    int // shows the body of another job
 	full    int // takes no job from that one on
+	crowd   int // serves no connection beyond that many
 	refuse  int // deletes no job from that one on, by its id
 
 	stall   time.Duration // everything stands still that long, once
@@ -82,8 +83,14 @@ func newFake(tb testing.TB, f flaws) *fake {
 			}
 			s.mu.Lock()
 			s.conns[c] = true
+			over := s.crowd > 0 && len(s.conns) > s.crowd
 			s.mu.Unlock()
-			s.wg.Go(func() { s.serve(c) })
+			s.wg.Go(func() {
+				if over {
+					c.Close()
+				}
+				s.serve(c)
+			})
 		}
 	})
 	tb.Cleanup(func() {

@@ -66,6 +66,7 @@ type load struct {
 // A measurement is what came of a load.
 type measurement struct {
 	rec       recorder
+	answers   int64         // all the time, not only while it was measured
 	elapsed   time.Duration // that was measured
 	clientCPU time.Duration
 	threads   int           // of the client
@@ -136,7 +137,7 @@ func (l *load) connect(ctx context.Context, target *Target) error {
 				c.quota = g.quota/int64(g.n) + btoi(int64(i) < g.quota%int64(g.n))
 			}
 			if err := c.connect(ctx, target.Addr, i); err != nil {
-				return fmt.Errorf("%s %d: %w", g.name, number, err)
+				return fmt.Errorf("%s %d: %w", g.name, number, crowded(err, number))
 			}
 			l.conns = append(l.conns, c)
 			d.conns = append(d.conns, c)
@@ -154,6 +155,7 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 	if err != nil {
 		return err
 	}
+	defer context.AfterFunc(ctx, func() { t.Close() })() // a Ctrl-C does not wait for an answer
 	var watch []string
 	if c.group.use != nil {
 		c.tube = c.group.use(i)
@@ -267,6 +269,7 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 			d.missed(o.end)
 		}
 		m.rec.merge(&d.rec)
+		m.answers += d.answers
 		used := d.clientCPU[1] - d.clientCPU[0]
 		m.clientCPU += used
 		m.busiest = max(m.busiest, used)

@@ -166,7 +166,7 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 	// A server accepts in turn: when it answers the last, it has them all.
 	if n > 0 {
 		if _, err := idle[n-1].expect("USING ", "list-tube-used"); err != nil {
-			return "", undo, err
+			return "", undo, crowded(err, served(idle))
 		}
 	}
 	s.per("idle connection", before, s.settleMemory(), n)
@@ -188,6 +188,18 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 		s.figure("CPU while all is idle", "ms/s", used.cpu.Seconds()*1e3/time.Since(began).Seconds(), false)
 	}
 	return fmt.Sprintf("beside %s connections", count(float64(n))), undo, nil
+}
+
+// served counts the connections up to the first that has no answer. The server has
+// had time to accept them.
+func served(conns []*text) int {
+	for i, t := range conns {
+		t.patience = 200 * time.Millisecond
+		if _, err := t.expect("USING ", "list-tube-used"); err != nil {
+			return i
+		}
+	}
+	return len(conns)
 }
 
 // useOnce does a cycle on a connection.

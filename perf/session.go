@@ -145,11 +145,25 @@ func (s *session) measure(p plan) (Load, error) {
 	m, err := s.drive(p, doing)
 	if m == nil || m.rec.answers == 0 {
 		if err == nil {
-			err = fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
+			err = s.nothing(m)
 		}
 		return Load{}, err
 	}
 	return s.report(m, &p), err
+}
+
+// nothing is the error of a load that has measured nothing. Jobs with a delay come in
+// bursts, which may fall before and behind what is measured.
+func (s *session) nothing(m *measurement) error {
+	err := fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
+	if m.answers == 0 {
+		return err
+	}
+	err = fmt.Errorf("%w, but %s before or after that", err, plural(m.answers, "command"))
+	if d := s.cfg.longestDelay(); d >= s.cfg.Duration {
+		err = fmt.Errorf("%w; jobs have delays of %s s, so --duration has to be longer", err, s.cfg.Delay)
+	}
+	return err
 }
 
 // atRate measures a load in the loop that Config.Rate asks for. If that is a part

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -43,20 +44,21 @@ func dial(ctx context.Context, addr string) (*text, error) {
 		}
 		return nil, err
 	}
-	return &text{Conn: nc, r: bufio.NewReaderSize(nc, 256)}, nil
+	return &text{Conn: nc, r: bufio.NewReaderSize(nc, 256), patience: dialTimeout}, nil
 }
 
 // A text is a connection that is talked over plainly, a command at a time,
 // while no clock runs.
 type text struct {
 	net.Conn
-	r *bufio.Reader
+	r        *bufio.Reader
+	patience time.Duration // for the answers to what is asked together
 }
 
 // ask sends commands and returns the first lines of their answers, which have
 // no bodies.
 func (t *text) ask(commands ...string) ([]string, error) {
-	t.SetDeadline(time.Now().Add(dialTimeout))
+	t.SetDeadline(time.Now().Add(t.patience))
 	sent := make(chan error, 1)
 	all := strings.Join(commands, "\r\n") + "\r\n"
 	go func() { // beside the reading, so that a long list of commands cannot get stuck
@@ -187,10 +189,31 @@ func (t *text) raw() (fd int, err error) {
 	return fd, nil
 }
 
-// closedError says so where the server has closed a connection.
+// What a server does that does not serve a connection.
+var (
+	errClosed = errors.New("the server closed the connection")
+	errSilent = errors.New("the server does not answer")
+)
+
+// closedError says so where the server has closed a connection, or says nothing.
 func closedError(err error, doing string) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) {
-		return fmt.Errorf("the server closed the connection (%s)", doing)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("%w (%s)", errClosed, doing)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w within %v (%s)", errSilent, dialTimeout, doing)
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// crowded says behind the error of a connection that is not served what is most
+// likely the reason, if others were served before.
+func crowded(err error, served int) error {
+	var slow net.Error
+	late := errors.As(err, &slow) && slow.Timeout()
+	if served == 0 || !errors.Is(err, errClosed) && !errors.Is(err, errSilent) && !late {
+		return err
+	}
+	return fmt.Errorf("%w; it has answered on %s before, so this may be its limit on open files (ulimit -n where it is started) or on connections",
+		err, plural(served, "connection"))
 }

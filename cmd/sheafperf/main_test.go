@@ -456,6 +456,8 @@ func TestUsage(t *testing.T) {
 		{[]string{"run", "cycle", "--addr=x", "--body=foo:1"}, 2, []string{"--body", `unknown distribution "foo"`}},
 		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: must be at most --tubes, which is 8"}},
 		{[]string{"run", "cycle", "--addr=x", "--body=1G", "-c=4096"}, 2, []string{"cycle: --body 1073741824: with 4,096 connections at once the client takes about 16386.0 GiB of memory, and it may have", "lower --body"}},
+		{[]string{"run", "cycle", "--addr=x", "--ttr=5000000000"}, 2, []string{"cycle: --ttr 5000000000: must stay below 2^32"}},
+		{[]string{"run", "cycle", "--addr=x", "--pid=-5"}, 2, []string{"--pid -5: must be the number of a process"}},
 		{[]string{"run", "cycle", "--addr=x", "--tubes=0"}, 2, []string{"sheafperf: cycle: --tubes 0: must be at least 1; see"}},
 		{[]string{"run", "handoff", "--addr=x", "-c", "3"}, 2, []string{"--connections: there is no use for it in handoff"}},
 		{[]string{"run", "cycle", "--addr=x", "-c", "0"}, 2, []string{"--connections 0: must be at least 1"}},

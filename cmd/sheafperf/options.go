@@ -163,6 +163,8 @@ func (o *options) complete() error {
 		return usageError{errors.New("--temp-dir is for --server; one that runs has its directory")}
 	case o.pid != 0 && o.addr == "":
 		return usageError{errors.New("--pid is for --addr; of a server that is started here it is known")}
+	case o.pid < 0:
+		return usageError{fmt.Errorf("--pid %d: must be the number of a process", o.pid)}
 	case o.rounds < 1:
 		return usageError{fmt.Errorf("--rounds %d: must be at least 1", o.rounds)}
 	case o.json && o.markdown:
