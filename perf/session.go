@@ -62,17 +62,24 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	}
 	t.askVersion(ctx)
 	err = sc.run(s)
+	there, silent := true, error(nil)
+	if err != nil && (l != nil || !t.started()) {
+		there, silent = s.reach()
+	}
 	if l != nil {
 		// If the load has failed, what keeps the tubes from being emptied
 		// is most likely the same.
-		if e := s.settleLedger(); err == nil {
+		if e := s.settleLedger(there); err == nil {
 			err = e
 		}
 	}
 	switch {
 	case t.started():
-	case err != nil:
+	case silent != nil:
+		s.remain(s.mayBeLeft(silent))
+	case err != nil && there:
 		s.remain(s.tidy())
+	case err != nil: // and with the server its jobs are gone
 	case l == nil:
 		s.remain(s.sweep(0))
 	}
@@ -247,9 +254,12 @@ func (s *session) sleep(d time.Duration) {
 }
 
 // settleLedger empties the tubes, so that what does not come is known to be
-// lost.
-func (s *session) settleLedger() error {
+// lost. Of a server that is not there nothing more can be known.
+func (s *session) settleLedger(there bool) error {
 	s.ledger.abandon()
+	if !there {
+		return nil
+	}
 	end := time.Now().Add(s.cfg.Grace)
 	for {
 		if err := s.sweep(longestTidying); err != nil {

@@ -48,6 +48,7 @@ func (s *session) uncut(limit time.Duration, do func() error) error {
 // reach reports whether the server is there, with an error if it is and says
 // nothing. One that is gone has no jobs either.
 func (s *session) reach() (there bool, err error) {
+	s.doing("cleaning up")
 	err = s.uncut(longestSilence, func() error {
 		for {
 			err := s.target.ping(s.ctx)
@@ -66,16 +67,14 @@ func (s *session) reach() (there bool, err error) {
 	return there, err
 }
 
+// mayBeLeft is the error of tubes of which it is not known whether they are empty.
+func (s *session) mayBeLeft(err error) error {
+	return fmt.Errorf("jobs may be left in %s: %w", tubeRange(s.tube(0), s.tube(s.cfg.Tubes-1)), err)
+}
+
 // tidy empties the tubes after a load that has failed or was interrupted, and says
 // what it leaves.
 func (s *session) tidy() error {
-	s.doing("cleaning up")
-	there, err := s.reach()
-	if err != nil {
-		return fmt.Errorf("jobs may be left in %s: %w", s.allTubes(), err)
-	} else if !there {
-		return nil
-	}
 	return s.uncut(longestTidying, func() error {
 		swept := s.ledger != nil // settleLedger has done so
 		var failed error
@@ -87,7 +86,7 @@ func (s *session) tidy() error {
 			n, tubes, err := s.left()
 			switch {
 			case err != nil:
-				return fmt.Errorf("jobs may be left in %s: %w", s.allTubes(), errors.Join(failed, err))
+				return s.mayBeLeft(errors.Join(failed, err))
 			case n == 0:
 				return nil
 			case n < fewest:
@@ -217,9 +216,7 @@ func tubeList(tubes []string) string {
 	return strings.Join(tubes, ", ")
 }
 
-// allTubes names the tubes of the load.
-func (s *session) allTubes() string { return tubeRange(s.tube(0), s.tube(s.cfg.Tubes-1)) }
-
+// tubeRange names the tubes of a row.
 func tubeRange(first, last string) string {
 	if first == last {
 		return first

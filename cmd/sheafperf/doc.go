@@ -64,5 +64,5 @@
 // 0 if all went well; 1 if something failed, or check found a fault; 2 for a
 // mistake on the command line; 130 after SIGINT, SIGTERM or SIGHUP, when the load
 // has been ended, what was measured until then been printed, and the servers been
-// stopped.
+// stopped; 1 then, too, if jobs may be left on a server that runs.
 package main
