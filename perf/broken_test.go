@@ -30,7 +30,7 @@ func runBroken(t *testing.T, f flaws, scenario string, change func(*Config)) (re
 		})
 		fake := newFake(t, f)
 		res, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: fake.addr()}, nil, nil)
-		if err != nil && (f.lose == 1 || len(res.Loads) > 0 && res.Loads[0].Jobs > 0) {
+		if err != nil && (f.lose == 1 || f.late > 0 || len(res.Loads) > 0 && res.Loads[0].Jobs > 0) {
 			break
 		}
 	}
@@ -109,6 +109,17 @@ func TestLoadOfAServerThatLosesAllJobs(t *testing.T) {
 	t.Parallel()
 	_, err := runBroken(t, flaws{lose: 1}, "handoff", func(c *Config) { c.WarmUp = 100 * time.Millisecond })
 	if err == nil || err.Error() != "of the jobs that were put 32 did not come within 200ms after the load" {
+		t.Error(err)
+	}
+}
+
+// Who finds that a job has gone to another learns which flag to look at.
+func TestLoadWhoseJobsOutliveTheirTTR(t *testing.T) {
+	t.Parallel()
+	_, err := runBroken(t, flaws{late: 1300 * time.Millisecond, lateOf: 5}, "handoff", func(c *Config) {
+		c.Duration, c.Grace, c.TTR, c.Producers, c.Workers, c.Tubes = 3*time.Second, 5*time.Second, 1, 2, 6, 1
+	})
+	if err == nil || !strings.Contains(err.Error(), `got "NOT_FOUND"; the job may have outlived its --ttr of 1 s`) {
 		t.Error(err)
 	}
 }

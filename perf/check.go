@@ -5,6 +5,7 @@ package perf
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // A Verdict is what a check has found.
@@ -25,7 +26,8 @@ var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 // Check runs a scenario and accounts for every job: each is delivered once,
 // under its id, with the body that was put, to a client that watches its tube,
 // not before its delay is over, and none is lost. A released job, and one that
-// was buried and kicked, has to come once more. Peek shows the job that was
+// was buried and kicked, has to come once more; one that a client has for longer
+// than its TTR may, and that client's commands for it may be NOT_FOUND then. Peek shows the job that was
 // asked for. A job that had to be ready is not passed over for one of its tube
 // that is less urgent; that is all of their order that is checked. The error is
 // of a load that could not be carried out; the verdict stands beside it.
@@ -34,7 +36,11 @@ func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress
 	if sc.Restarts {
 		return v, fmt.Errorf("%s cannot be checked: it forgets what it has put", sc.Name)
 	}
-	l := newLedger(int64(cfg.longestDelay()))
+	ttr := time.Duration(cfg.TTR) * time.Second
+	if sc.Gearman {
+		ttr = 0 // a worker has its job until it is done
+	}
+	l := newLedger(int64(cfg.longestDelay()), int64(ttr))
 	res, err := runSession(ctx, sc, cfg, t, l, p.showing(sc.Name, t.Name, 0, 0))
 	p.Clear()
 	v.Faults, v.Report, v.Interrupted = l.sum(), l.report(), res.Interrupted

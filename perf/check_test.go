@@ -148,7 +148,7 @@ func TestCheckOfAServerThatFails(t *testing.T) {
 
 // Nothing is called right that was not looked at.
 func TestCheckOfNothing(t *testing.T) {
-	l := newLedger(0)
+	l := newLedger(0, 0)
 	if got := l.report(); !strings.HasSuffix(got, "; nothing was checked") {
 		t.Error(got)
 	}
@@ -162,9 +162,125 @@ func TestCheckOfNothing(t *testing.T) {
 	}
 }
 
+// A client that has a job for longer than its TTR loses it to another, and the
+// server is right.
+func TestCheckOfJobsThatOutliveTheirTTR(t *testing.T) {
+	for _, tt := range []struct {
+		scenario string
+		flaws    flaws
+	}{
+		{"handoff", flaws{late: 1300 * time.Millisecond, lateOf: 5}},
+		{"fanin", flaws{late: 1300 * time.Millisecond, lateOf: 5}},
+		{"cycle", flaws{late: 50 * time.Millisecond, lateOf: 1}},
+		{"mixed", flaws{late: 50 * time.Millisecond, lateOf: 1}},
+		{"consume", flaws{late: 50 * time.Millisecond, lateOf: 1}},
+	} {
+		t.Run(tt.scenario, func(t *testing.T) {
+			t.Parallel()
+			sc, err := Find(tt.scenario)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg := sc.Config.with(func(c *Config) {
+				c.WarmUp, c.Duration, c.Grace, c.Threads, c.TTR = 0, 3*time.Second, 20*time.Second, 2, 1
+				c.Tubes, c.Watch, c.Depth, c.Priority = 1, 1, 2, Dist{shape: uniform, lo: 0, hi: 2000}
+				if c.Workers > 0 { // there are more of them than jobs
+					c.Producers, c.Workers = 2, 6
+				} else {
+					c.Connections, c.Depth, c.Jobs = 4, 64, min(c.Jobs, 200)
+				}
+			})
+			v, err := Check(t.Context(), sc, cfg, &Target{Name: "fake", Addr: newFake(t, tt.flaws).addr()}, nil)
+			if err != nil || v.Faults > 0 || !strings.Contains(v.Report, " came since the TTR was over") {
+				t.Errorf("%v\n%s", err, v.Report)
+			}
+		})
+	}
+}
+
+// What may be said of a job that comes again depends on when its TTR was over at
+// the earliest.
+func TestJobsThatComeAgain(t *testing.T) {
+	const ttr = int64(10e9)
+	for _, tt := range []struct {
+		name           string
+		touched        int64 // when it was
+		deleted        int64 // when DELETED was read
+		asked, came    int64 // of the second delivery
+		twice, forgone bool  // that is a fault; the first client's release may be NOT_FOUND
+	}{
+		{"within its TTR", 0, 0, 8e9, 9e9, true, false},
+		{"when that is over", 0, 0, 8e9, 11e9, false, true},
+		{"when it would be over but for a touch", 5e9, 0, 8e9, 14e9, true, true},
+		{"when it is over since the touch", 5e9, 0, 8e9, 16e9, false, true},
+		{"after its delete", 0, 2e9, 3e9, 30e9, true, false},
+		{"and was deleted when that TTR was over, too", 0, 25e9, 14e9, 30e9, false, true},
+		{"and was deleted within that TTR", 0, 25e9, 16e9, 30e9, true, true},
+	} {
+		l, a, b := newLedger(0, ttr), &conn{watched: map[string]bool{"t": true}}, &conn{watched: map[string]bool{"t": true}}
+		body, id := make([]byte, headerCheck), []byte("1")
+		p := pending{op: opPut, number: l.next("t", 0, 0)}
+		stampCheck(body, p.number)
+		at := clock()
+		p.began = at
+		l.answered(a, &p, &reply{kind: inserted, id: id}, at)
+		p.op, p.due = opReserve, at
+		l.answered(a, &p, &reply{kind: reserved, id: id, body: body}, at+1e6)
+		if tt.touched > 0 {
+			p.op, p.due = opTouch, at+tt.touched
+			l.answered(a, &p, &reply{kind: touched}, at+tt.touched+1e6)
+		}
+		if tt.deleted > 0 {
+			l.sending(a, opDelete, p.number)
+			l.answered(a, &p, &reply{kind: deleted}, at+tt.deleted)
+		}
+		l.answered(b, &pending{op: opReserve, due: at + tt.asked}, &reply{kind: reserved, id: id, body: body}, at+tt.came)
+		if twice := l.faults[deliveredTwice] == 1; twice != tt.twice || l.sum() != btoi(twice) {
+			t.Errorf("again %s: %s", tt.name, l.report())
+		}
+		if tt.deleted > 0 {
+			continue
+		}
+		p.op = opRelease
+		if got := l.forgone(a, &p, &reply{kind: notFound}, at+tt.came); got != tt.forgone {
+			t.Errorf("again %s: that the first client's release is NOT_FOUND is right: %v", tt.name, got)
+		}
+	}
+}
+
+// What others do with a job that its first client has lost is no fault.
+func TestJobsThatSeveralHave(t *testing.T) {
+	l, clients := newLedger(0, 1e9), [3]conn{}
+	body, id := make([]byte, headerCheck), []byte("1")
+	number := l.next("t", 0, 0)
+	stampCheck(body, number)
+	at := clock()
+	l.answered(nil, &pending{op: opPut, number: number}, &reply{kind: inserted, id: id}, at)
+	reserve := func(c *conn, asked, now int64) {
+		c.watched = map[string]bool{"t": true}
+		l.answered(c, &pending{op: opReserve, due: at + asked}, &reply{kind: reserved, id: id, body: body}, at+now)
+	}
+	a, b, c := &clients[0], &clients[1], &clients[2]
+	reserve(a, 0, 1)
+	l.sending(a, opDelete, number) // which comes too late
+	reserve(b, 2e9, 2e9+1)
+	l.sending(b, opRelease, number)
+	if !l.forgone(a, &pending{op: opDelete, number: number, began: at}, &reply{kind: notFound}, at+2e9+2) {
+		t.Error("NOT_FOUND of the first delete is a mistake")
+	}
+	reserve(c, 2e9+3, 2e9+4)
+	l.sending(a, opRelease, number) // from a second script, and c has it
+	l.sending(c, opDelete, number)
+	l.answered(c, &pending{op: opDelete, number: number}, &reply{kind: deleted}, at+2e9+5)
+	l.abandon()
+	if l.close(); l.sum() > 0 || l.deleted != 1 {
+		t.Error(l.report())
+	}
+}
+
 // A page is dropped when its jobs have gone, and remembered.
 func TestLedgerForgets(t *testing.T) {
-	l, c := newLedger(0), &conn{watched: map[string]bool{"t": true}}
+	l, c := newLedger(0, 0), &conn{watched: map[string]bool{"t": true}}
 	for range 3 * pageSize {
 		body := make([]byte, headerCheck)
 		p := pending{op: opPut, number: l.next("t", 0, 0)}
@@ -172,7 +288,7 @@ func TestLedgerForgets(t *testing.T) {
 		id := strconv.AppendUint(nil, p.number, 10)
 		l.answered(c, &p, &reply{kind: inserted, id: id}, 0)
 		l.answered(c, &p, &reply{kind: reserved, id: id, body: body}, 0)
-		l.sending(opDelete, p.number)
+		l.sending(c, opDelete, p.number)
 		l.answered(c, &p, &reply{kind: deleted}, 0)
 	}
 	if len(l.pages) > 2 { // the first has no job 0, the last is not full
@@ -200,7 +316,7 @@ func TestJobsThatArePassedOver(t *testing.T) {
 		{"may have been given first", 10, 29, 20, 0},
 		{"may have come too late", 21, 31, 20, 0},
 	} {
-		l, c := newLedger(0), &conn{watched: map[string]bool{"t": true}}
+		l, c := newLedger(0, 0), &conn{watched: map[string]bool{"t": true}}
 		reserve := func(p *pending, asked, now int64) {
 			body := make([]byte, headerCheck)
 			stampCheck(body, p.number)

@@ -127,6 +127,11 @@
 // longest delay: clocks differ. A plain load looks at delays as well where it
 // measures how late jobs come, and says when jobs that it put did not come.
 //
+// A job that a client has for longer than its TTR may come again, and what that
+// client sends for it may be NOT_FOUND; then another goes on with it. Of such a job
+// it is only checked that it is whole, is not lost and does not come after its
+// delete. A TTR may be over sooner by as much as a delay.
+//
 // beanstalkd 1.12 does not pass in scenario mixed: it answers peek from memory
 // that may have been freed, when the job is deleted before the answer has left.
 //

@@ -40,6 +40,8 @@ type flaws struct {
 
 	stall   time.Duration // everything stands still that long, once
 	stallAt int           // before that put
+	late    time.Duration // so long is RESERVED on its way
+	lateOf  int           // of every nth job when it is given first
 }
 
 type fakeJob struct {
@@ -49,6 +51,9 @@ type fakeJob struct {
 	body  []byte
 	state string // ready, reserved, buried, delayed
 	extra int    // deliveries in excess
+	given int
+	ttr   time.Duration
+	end   *time.Timer // of its TTR
 }
 
 // A fake serves all connections under one lock.
@@ -162,6 +167,10 @@ func (s *fake) serve(c net.Conn) {
 		if answer == "hang up" {
 			break
 		}
+		if s.isLate(answer) {
+			w.Flush()
+			time.Sleep(s.late)
+		}
 		if answer != "mute" {
 			w.WriteString(answer + "\r\n")
 		}
@@ -195,6 +204,45 @@ func (s *fake) makeReady(j *fakeJob) {
 	}
 }
 
+// hurried reports whether f has a job that it has a second left for.
+func (f *fakeConn) hurried() bool {
+	for _, j := range f.held {
+		if j.ttr <= time.Second {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *fake) isLate(answer string) bool {
+	var id int
+	if n, _ := fmt.Sscanf(answer, "RESERVED %d", &id); n == 0 || !every(s.lateOf, id) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j := s.jobs[id]
+	return j != nil && j.given == 1
+}
+
+// timeTo has a job come again when its TTR is over and f still has it.
+func (s *fake) timeTo(f *fakeConn, j *fakeJob) {
+	j.given++
+	if j.end != nil {
+		j.end.Stop()
+	}
+	var end *time.Timer
+	end = time.AfterFunc(j.ttr, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if j.end == end && f.held[j.id] == j && !s.closed {
+			delete(f.held, j.id)
+			s.makeReady(j)
+		}
+	})
+	j.end = end
+}
+
 func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +257,7 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 	case "reserve", "reserve-with-timeout":
 		return s.reserve(f, words[0] == "reserve")
 	case "delete":
-		if j == nil {
+		if j == nil || j.state == "reserved" && f.held[id] == nil {
 			return "NOT_FOUND"
 		}
 		if s.refuse > 0 && id >= s.refuse {
@@ -222,6 +270,7 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 			return "DELETED"
 		}
 		delete(s.jobs, id)
+		s.ready[j.tube] = slices.DeleteFunc(s.ready[j.tube], func(other *fakeJob) bool { return other == j && j.extra == 0 })
 		return "DELETED"
 	case "release", "bury", "touch":
 		if j = f.held[id]; j == nil {
@@ -229,6 +278,7 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 		}
 		switch words[0] {
 		case "touch":
+			j.end.Reset(j.ttr)
 			return "TOUCHED"
 		case "bury":
 			delete(f.held, id)
@@ -313,6 +363,8 @@ func (s *fake) put(f *fakeConn, words []string, body []byte) string {
 	}
 	j := &fakeJob{id: s.last, tube: f.use, body: body}
 	j.pri, _ = strconv.Atoi(words[1])
+	ttr, _ := strconv.Atoi(words[3])
+	j.ttr = time.Duration(ttr) * time.Second
 	if every(s.lose, s.puts) {
 		return fmt.Sprintf("INSERTED %d", j.id)
 	}
@@ -368,7 +420,10 @@ func (s *fake) reserve(f *fakeConn, wait bool) string {
 			}
 			best.state = "reserved"
 			f.held[best.id] = best
+			s.timeTo(f, best)
 			return fmt.Sprintf("RESERVED %d %d\r\n%s", best.id, len(best.body), best.body)
+		case !wait && f.hurried():
+			return "DEADLINE_SOON"
 		case !wait:
 			return "TIMED_OUT"
 		case f.gone || s.closed:

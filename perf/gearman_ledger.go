@@ -40,7 +40,7 @@ func (l *ledger) completed(numbers []uint64) {
 
 func (l *ledger) complete(number uint64) {
 	if p, i := l.find(number); p != nil && p.state[i] == leaving {
-		l.leave(number, p, i)
+		l.leave(number, p, i, 0)
 	}
 }
 

@@ -276,7 +276,7 @@ func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 	}
 	gc.sent++
 	if ledger := d.load.ledger; ledger != nil {
-		ledger.sending(opDelete, number)
+		ledger.sending(c, opDelete, number)
 		gc.done = append(gc.done, number)
 	}
 	if c.group.waits {

@@ -459,7 +459,7 @@ func TestResultsOfGearmanJobs(t *testing.T) {
 	workload := bytes.Repeat([]byte("x"), 40)
 	stampWorkload(workload, 7, 3)
 	stampCheck(workload, 1234)
-	d := &driver{load: &load{ledger: newLedger(0)}}
+	d := &driver{load: &load{ledger: newLedger(0, 0)}}
 	c := &conn{}
 	d.complete(c, []byte("H:a:1"), workload)
 	copy(c.out, magicResponse)

@@ -5,6 +5,7 @@ package perf
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,19 +26,27 @@ import (
 // that tells. So a job is found with two clients only if the server gave it
 // twice.
 //
+// A job that a client has for longer than its TTR comes again, and rightly: it
+// is another's then. Its first client may learn that by NOT_FOUND only, and until
+// it has, both act as if they had it. Such a job is in doubt: it is still to be
+// whole, not to come after its delete, and not to be lost.
+//
 // What was ready when a server chose a job can be told from outside for some
 // jobs only: see passed.
 type ledger struct {
 	mu    sync.Mutex
 	last  uint64 // number given out
 	early int64  // how much sooner than after its delay a job may come, in nanoseconds
+	ttr   int64  // a client that has a job for less still has it; 0: until it is done
 	moved uint64 // of jobs up to this one it is not known when they are ready
 	given map[string]*recent
 	pages map[uint64]*page
-	gone  map[uint64]bool // pages whose jobs have all gone
+	gone  map[uint64]int64 // pages whose jobs have all gone: when the last of them was known to have
 	ids   map[uint64]*idPage
 
 	put, delivered, deleted int64
+	outlived                int64 // deliveries of jobs whose TTR was over
+	doubts                  bool  // there are jobs in doubt, or have been
 	open                    int64 // of which it is not known whether they were deleted
 	closed                  bool
 	faults                  [numFaults]int64
@@ -65,8 +74,13 @@ type page struct {
 	id    [pageSize]uint64 // 0 is not known yet
 	tube  [pageSize]string // that it was put into
 	pri   [pageSize]uint32
-	again [pageSize]bool  // it has come before
-	ready [pageSize]int64 // when its delay is over; 0 if it had none, or has come
+	again [pageSize]bool   // it has come before
+	ready [pageSize]int64  // when its delay is over; 0 if it had none, or has come
+	sent  [pageSize]int64  // when it was put, or a little before
+	since [pageSize]int64  // from when on its TTR counts, or a little before; when it was known to have gone
+	conn  [pageSize]*conn  // that was given it last
+	doubt [pageSize]bool   // its TTR may have been over once, so that several think that they have it
+	ends  [pageSize]uint16 // deletes of it that have no answer yet
 	gone  int
 }
 
@@ -107,9 +121,14 @@ var faultNames = [numFaults]string{
 // broken.
 const mostExamples = 20
 
-// newLedger is one of jobs with delays up to that many nanoseconds.
-func newLedger(longestDelay int64) *ledger {
-	return &ledger{early: leeway(longestDelay), pages: make(map[uint64]*page), gone: make(map[uint64]bool), ids: make(map[uint64]*idPage), given: make(map[string]*recent)}
+// newLedger is one of jobs with delays up to that many nanoseconds, and that time
+// to run; 0 is no limit.
+func newLedger(longestDelay, ttr int64) *ledger {
+	l := &ledger{early: leeway(longestDelay), pages: make(map[uint64]*page), gone: make(map[uint64]int64), ids: make(map[uint64]*idPage), given: make(map[string]*recent)}
+	if ttr > 0 {
+		l.ttr = ttr - leeway(ttr)
+	}
+	return l
 }
 
 // next gives out the number of a job that is about to be put into a tube with a
@@ -123,9 +142,9 @@ func (l *ledger) next(tube string, delay int64, pri uint32) uint64 {
 		l.pages[key] = new(page)
 	}
 	p := l.pages[key]
-	p.state[i], p.tube[i], p.pri[i] = onItsWay, tube, pri
+	p.state[i], p.tube[i], p.pri[i], p.sent[i] = onItsWay, tube, pri, clock()
 	if delay > 0 {
-		p.ready[i] = clock() + delay
+		p.ready[i] = p.sent[i] + delay
 	}
 	return l.last
 }
@@ -138,9 +157,9 @@ func (l *ledger) moving() {
 	l.moved = l.last
 }
 
-// sending is told of every command but put before it is sent, with the job in
+// sending is told of every command but put before c sends it, with the job in
 // hand.
-func (l *ledger) sending(o op, number uint64) {
+func (l *ledger) sending(c *conn, o op, number uint64) {
 	switch o {
 	case opRelease, opBury, opDelete:
 	default:
@@ -149,8 +168,14 @@ func (l *ledger) sending(o op, number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p, i := l.find(number)
-	if p == nil || p.state[i] != withClient {
-		return // a fault was told before
+	if p == nil {
+		return
+	}
+	if o == opDelete {
+		p.ends[i]++
+	}
+	if p.state[i] != withClient || p.conn[i] != c {
+		return // a fault was told before, or it is another's by now
 	}
 	p.state[i] = onItsWay
 	if o == opDelete {
@@ -174,11 +199,53 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 		} else if n := numberOf(r.body); n != p.number {
 			l.fault(wrongJob, "peek at id %s, which is job %d, shows job %d", r.id, p.number, n)
 		}
+	case r.kind == touched:
+		if pg, i := l.find(p.number); pg != nil && pg.state[i] == withClient && pg.conn[i] == c {
+			pg.since[i] = max(pg.since[i], p.due)
+		}
 	case r.kind == deleted:
-		if pg, i := l.find(p.number); pg != nil && pg.state[i] == leaving {
-			l.leave(p.number, pg, i)
+		if pg, i := l.find(p.number); pg != nil && pg.state[i] != unknownJob && pg.state[i] != goneJob {
+			l.leave(p.number, pg, i, now)
 		}
 	}
+}
+
+// over reports whether the TTR of a job may be over, if it did not count before
+// from.
+func (l *ledger) over(from, now int64) bool { return l.ttr > 0 && now-from >= l.ttr }
+
+// forgone is told of an answer to c that ends a load otherwise, and reports
+// whether it is right, since the TTR of the job in hand was over and another has
+// it.
+func (l *ledger) forgone(c *conn, p *pending, r *reply, now int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch p.op {
+	case opTouch, opRelease, opBury, opDelete:
+		if r.kind != notFound {
+			return false
+		}
+	case opKick:
+		// Who had a job before may have deleted it when it was buried.
+		return r.kind == kickedNone && l.doubts
+	default:
+		return false
+	}
+	pg, i := l.find(p.number)
+	if pg == nil {
+		return true // that other one has deleted it
+	}
+	if !pg.doubt[i] && !l.over(p.began, now) {
+		return false
+	}
+	pg.doubt[i], l.doubts = true, true
+	if p.op == opDelete {
+		pg.ends[i]--
+	}
+	if s := pg.state[i]; (s == withClient || s == leaving) && pg.conn[i] == c {
+		pg.state[i] = onItsWay // to the other one, who does not know it yet
+	}
+	return true
 }
 
 // find returns where a job is noted; nil if its page has been dropped or there
@@ -219,7 +286,11 @@ func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 		return 0
 	}
 	number = numberOf(r.body)
-	if l.gone[number/pageSize] {
+	if end, all := l.gone[number/pageSize]; all {
+		if l.over(asked, end) {
+			l.outlived++
+			return number
+		}
 		l.fault(deliveredTwice, "job %d, id %s, after it had been deleted", number, r.id)
 		return 0
 	}
@@ -239,20 +310,43 @@ func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 	if by := p.ready[i] - now; p.ready[i] > 0 && by > l.early && number > l.moved {
 		l.fault(tooEarly, "job %d, id %s, by %v", number, r.id, time.Duration(by).Round(time.Millisecond))
 	}
-	if p.ready[i] == 0 && !p.again[i] && number > l.moved {
+	// Who had it first may not have read that yet, if its TTR may be over.
+	if p.ready[i] == 0 && !p.again[i] && number > l.moved && !l.over(p.sent[i], now) {
 		l.passed(p, int(i), r.id, asked, now)
 	}
 	p.ready[i], p.again[i] = 0, true // it may be released, and come at once
+	l.hand(c, p, i, number, r.id, max(asked, p.sent[i]), now)
+	return number
+}
+
+// hand gives a job to c, which had it not before from and may have read that late.
+func (l *ledger) hand(c *conn, p *page, i int, number uint64, id []byte, from, now int64) {
+	// Of two answers which say that a job was given either may be read first.
+	over := l.over(p.since[i], now) || l.over(from, now)
 	switch p.state[i] {
 	case withClient, leaving:
-		l.fault(deliveredTwice, "job %d, id %s, while a client had it", number, r.id)
+		if !over && !p.doubt[i] {
+			l.fault(deliveredTwice, "job %d, id %s, while a client had it", number, id)
+		} else {
+			l.outlived++
+		}
 	case goneJob:
-		l.fault(deliveredTwice, "job %d, id %s, after it had been deleted", number, r.id)
+		// It may have gone when the TTR of this client was over as well.
+		if over = l.over(from, p.since[i]); !over {
+			l.fault(deliveredTwice, "job %d, id %s, after it had been deleted", number, id)
+		} else {
+			l.outlived++
+		}
+	case onItsWay:
+		over = over && p.conn[i] != nil // a release that is still under way may come too late
 	}
+	if over {
+		p.doubt[i], l.doubts = true, true
+	}
+	p.conn[i] = c
 	if p.state[i] != goneJob {
-		p.state[i] = withClient
+		p.state[i], p.since[i] = withClient, from
 	}
-	return number
 }
 
 // A recent is the last jobs of a tube that have come.
@@ -287,8 +381,8 @@ func (l *ledger) passed(p *page, i int, id []byte, asked, now int64) {
 }
 
 // leave notes that a job has gone.
-func (l *ledger) leave(number uint64, p *page, i int) {
-	p.state[i] = goneJob
+func (l *ledger) leave(number uint64, p *page, i int, now int64) {
+	p.state[i], p.since[i] = goneJob, now
 	p.gone++
 	l.deleted++
 	l.drop(number, p)
@@ -305,7 +399,7 @@ func (l *ledger) drop(number uint64, p *page) {
 		}
 	}
 	delete(l.pages, number/pageSize)
-	l.gone[number/pageSize] = true
+	l.gone[number/pageSize] = slices.Max(p.since[:])
 }
 
 func (l *ledger) fault(f fault, format string, args ...any) {
@@ -323,11 +417,12 @@ func (l *ledger) abandon() {
 	l.moved = l.last
 	for _, p := range l.pages {
 		for i, s := range p.state {
-			switch s {
-			case withClient:
+			switch {
+			case s == unknownJob || s == goneJob:
+			case p.ends[i] > 0:
+				p.state[i], p.ends[i] = leftOpen, 0
+			case s == withClient:
 				p.state[i] = onItsWay
-			case leaving:
-				p.state[i] = leftOpen
 			}
 		}
 	}
@@ -393,7 +488,10 @@ func (l *ledger) report() string {
 		case !l.closed:
 			b.WriteString("; whether jobs were lost is not known")
 		default:
-			b.WriteString("; no job was lost, damaged or mixed up, and none came again but after a release, a kick or the end of its connection")
+			b.WriteString("; no job was lost, damaged or mixed up, and none came again but after a release, a kick, its TTR or the end of its connection")
+			if l.outlived > 0 {
+				fmt.Fprintf(&b, "; %s came since the TTR was over", count(float64(l.outlived)))
+			}
 		}
 		return b.String()
 	}

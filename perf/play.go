@@ -6,6 +6,7 @@ package perf
 import (
 	"bytes"
 	"fmt"
+	"time"
 )
 
 // begin begins a script on c that was due at due, or holds it back while c has too
@@ -54,7 +55,7 @@ func (d *driver) send(c *conn, p *pending) {
 	default:
 		c.out = w.command(c.out, p.op, p.id[:p.idLen], c.tube)
 		if d.load.ledger != nil {
-			d.load.ledger.sending(p.op, p.number)
+			d.load.ledger.sending(c, p.op, p.number)
 		}
 	}
 	c.push(p)
@@ -100,7 +101,18 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	c.head++
 	spec := &ops[p.op]
 	if r.kind != spec.want && (r.kind == unexpected || r.kind != spec.other) {
-		return d.failed(c, fmt.Errorf("sent %q, got %s%s", d.load.wire.sent(&p, c.tube), quote(r.line), hint(string(r.line))))
+		switch {
+		case r.kind == deadlineSoon && (p.op == opReserve || p.op == opReserveNow):
+			// What is in hand has a second left, and what there is to do with it
+			// has been sent.
+			p.due = now
+			d.send(c, &p)
+			return nil
+		case d.load.ledger != nil && d.load.ledger.forgone(c, &p, r, now):
+			d.forgo(c, &p, now)
+			return nil
+		}
+		return d.failed(c, fmt.Errorf("sent %q, got %s%s", d.load.wire.sent(&p, c.tube), quote(r.line), d.hint(&p, r, now)))
 	}
 	if r.kind == timedOut {
 		d.foundNone(c, &p, r, now)
@@ -161,6 +173,27 @@ func (d *driver) foundNone(c *conn, p *pending, r *reply, now int64) {
 	c.quota = 0
 	c.running--
 	d.active--
+}
+
+// hint is hint with what is known of the script.
+func (d *driver) hint(p *pending, r *reply, now int64) string {
+	ttr := time.Duration(d.load.cfg.TTR) * time.Second
+	if r.kind == notFound && now-p.began >= int64(ttr) {
+		return fmt.Sprintf("; the job may have outlived its --ttr of %d s", d.load.cfg.TTR)
+	}
+	return hint(string(r.line))
+}
+
+// forgo ends p's script where another client was given its job and will finish
+// it.
+func (d *driver) forgo(c *conn, p *pending, now int64) {
+	d.answers++
+	if !c.group.waits {
+		d.end(c, p, now)
+		return
+	}
+	c.running--
+	d.begin(c, now)
 }
 
 // keepID keeps a job's id for the commands to come. Ids have at most 20 digits.

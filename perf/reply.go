@@ -18,11 +18,13 @@ const (
 	released
 	buried
 	kicked
+	kickedNone // KICKED 0
 	touched
 	found
 	notFound
 	ok
 	timedOut
+	deadlineSoon
 )
 
 // longestLine is more than any server answers in one line.
@@ -71,8 +73,11 @@ func (r *reply) cut(in []byte) (n, want int, err error) {
 			return r.cutBody(reserved, in, n, rest, true)
 		}
 	case 'D':
-		if string(line) == "DELETED" {
+		switch string(line) {
+		case "DELETED":
 			r.kind = deleted
+		case "DEADLINE_SOON":
+			r.kind = deadlineSoon
 		}
 	case 'B':
 		if string(line) == "BURIED" {
@@ -85,9 +90,12 @@ func (r *reply) cut(in []byte) (n, want int, err error) {
 		case "TIMED_OUT":
 			r.kind = timedOut
 		}
-	case 'K': // KICKED 1 of kick, KICKED of kick-job; KICKED 0 is a mistake
-		if s := string(line); s == "KICKED" || s == "KICKED 1" {
+	case 'K': // KICKED 1 of kick, KICKED of kick-job
+		switch string(line) {
+		case "KICKED", "KICKED 1":
 			r.kind = kicked
+		case "KICKED 0":
+			r.kind = kickedNone
 		}
 	case 'F':
 		if rest, is := bytes.CutPrefix(line, wordFound); is {

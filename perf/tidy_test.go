@@ -99,7 +99,7 @@ func TestWhatIsLeftIsTold(t *testing.T) {
 	}
 
 	// One that says nothing at all is not waited for.
-	for name, l := range map[string]*ledger{"run": nil, "check": newLedger(0)} {
+	for name, l := range map[string]*ledger{"run": nil, "check": newLedger(0, 0)} {
 		sc, err := Find("cycle")
 		if err != nil {
 			t.Fatal(err)
