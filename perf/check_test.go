@@ -111,6 +111,8 @@ func TestCheckOfABrokenServer(t *testing.T) {
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "mixed", "; from tubes not watched: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "consume", "; from tubes not watched: "},
 		{"ignores priorities", flaws{queue: 2}, "consume", "; before one that was more urgent: "},
+		{"ignores some priorities", flaws{queue: 10}, "cycle", "; before one that was more urgent: "},
+		{"ignores some priorities", flaws{queue: 10}, "mixed", "; before one that was more urgent: "},
 		{"ignores delays", flaws{hasty: 20}, "delayed", "; before their delay was over: "},
 	} {
 		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
@@ -309,26 +311,56 @@ func TestLedgerForgets(t *testing.T) {
 func TestJobsThatArePassedOver(t *testing.T) {
 	for _, tt := range []struct {
 		name               string
-		told, asked, again int64 // of the urgent job: when it was INSERTED, its reserve sent, and another job's
+		told, asked, again int64  // of the urgent job: when it was INSERTED, its reserve sent, and another job's
+		conns              string // who put the urgent job, who reserved the other, and who the urgent one
 		fault              int64
 	}{
-		{"was there, and had to wait", 10, 31, 20, 1},
-		{"may have been given first", 10, 29, 20, 0},
-		{"may have come too late", 21, 31, 20, 0},
+		{"was there, and had to wait", 10, 31, 20, "abc", 1},
+		{"was there at the same clock reading, and had to wait", 20, 30, 20, "abc", 1},
+		{"may have been given first", 10, 29, 20, "abc", 0},
+		{"may have come too late", 21, 31, 20, "abc", 0},
+		{"was asked for behind it by the same connection", 10, 29, 20, "abb", 1},
+		{"was put by the connection that asked for the other", 21, 31, 20, "aac", 1},
+		{"was put and asked for by the connection that asked for the other", 21, 29, 20, "aaa", 1},
+		{"was put and asked for by a connection, and not the other", 21, 29, 20, "aba", 0},
 	} {
-		l, c := newLedger(0, 0), &conn{watched: map[string]bool{"t": true}}
-		reserve := func(p *pending, asked, now int64) {
+		l, conns := newLedger(0, 0), make(map[byte]*conn)
+		for name := range byte(4) {
+			conns['a'+name] = &conn{watched: map[string]bool{"t": true}}
+		}
+		reserve := func(c byte, p *pending, asked, now int64) {
 			body := make([]byte, headerCheck)
 			stampCheck(body, p.number)
-			l.answered(c, &pending{op: opReserve, due: asked}, &reply{kind: reserved, id: strconv.AppendUint(nil, p.number, 10), body: body}, now)
+			l.answered(conns[c], &pending{op: opReserve, due: asked}, &reply{kind: reserved, id: strconv.AppendUint(nil, p.number, 10), body: body}, now)
 		}
 		urgent, other := &pending{op: opPut, number: l.next("t", 0, 5)}, &pending{op: opPut, number: l.next("t", 0, 9)}
-		l.answered(c, urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
-		l.answered(c, other, &reply{kind: inserted, id: []byte("2")}, 5)
-		reserve(other, tt.again, 30)
-		reserve(urgent, tt.asked, 40)
+		l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
+		l.answered(conns['d'], other, &reply{kind: inserted, id: []byte("2")}, 5)
+		reserve(tt.conns[1], other, tt.again, 30)
+		reserve(tt.conns[2], urgent, tt.asked, 40)
 		if l.faults[wrongOrder] != tt.fault || l.sum() != tt.fault {
 			t.Errorf("one that %s: %s", tt.name, l.report())
 		}
+	}
+}
+
+// Of connections that are closed before they have read which job they have, that
+// job comes back.
+func TestOrderBehindConnectionsThatAreClosed(t *testing.T) {
+	l, c := newLedger(0, 0), &conn{watched: map[string]bool{"t": true}, ring: make([]pending, 2)}
+	for i := range 2 {
+		p := pending{op: opPut, number: l.next("t", 0, uint32(i))}
+		l.answered(c, &p, &reply{kind: inserted, id: strconv.AppendUint(nil, p.number, 10)}, 10)
+	}
+	gone := &conn{ring: make([]pending, 2)}
+	gone.push(&pending{op: opReserve})
+	l.closing([]*conn{gone})
+	for _, number := range []uint64{2, 1} {
+		body := make([]byte, headerCheck)
+		stampCheck(body, number)
+		l.answered(c, &pending{op: opReserve, due: 20}, &reply{kind: reserved, id: strconv.AppendUint(nil, number, 10), body: body}, 30)
+	}
+	if l.sum() > 0 {
+		t.Error(l.report())
 	}
 }

@@ -119,8 +119,10 @@
 // job that was asked for. Of the order of jobs it is checked what can be told
 // from outside: one that was put before a reserve was sent is not passed over
 // for one of its tube that is less urgent, if it has had no delay and was never
-// released or kicked. Where workers wait no job waits, so that is for mixed,
-// cycle and consume, with priorities that differ. The order of jobs that are as
+// released or kicked. A connection's commands are done in turn, so of those that
+// it has sent in one go that can be told as well. Where workers wait no job waits,
+// so that is for mixed, cycle and consume, with priorities that differ (--priority;
+// in mixed they do), and not with one connection that has one job in flight. The order of jobs that are as
 // urgent, or of different tubes, is not checked; nor is what stats say.
 //
 // A job may come sooner than its delay says by 10 ms and a thousandth of the

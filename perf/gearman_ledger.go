@@ -13,7 +13,7 @@ func (l *ledger) created(number uint64, handle []byte) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inserted(number, id, 0)
+	l.inserted(nil, number, id, 0)
 	return nil
 }
 

@@ -40,6 +40,8 @@ type ledger struct {
 	ttr   int64  // a client that has a job for less still has it; 0: until it is done
 	moved uint64 // of jobs up to this one it is not known when they are ready
 	given map[string]*recent
+	turn  uint64 // of the answer that is looked at: how many there were before
+	stray bool   // connections were closed that may have jobs without knowing it
 	pages map[uint64]*page
 	gone  map[uint64]int64 // pages whose jobs have all gone: when the last of them was known to have
 	ids   map[uint64]*idPage
@@ -76,6 +78,8 @@ type page struct {
 	pri   [pageSize]uint32
 	again [pageSize]bool   // it has come before
 	ready [pageSize]int64  // when its delay is over; 0 if it had none, or has come
+	by    [pageSize]*conn  // that has put it
+	turn  [pageSize]uint64 // of its INSERTED
 	sent  [pageSize]int64  // when it was put, or a little before
 	since [pageSize]int64  // from when on its TTR counts, or a little before; when it was known to have gone
 	conn  [pageSize]*conn  // that was given it last
@@ -149,12 +153,28 @@ func (l *ledger) next(tube string, delay int64, pri uint32) uint64 {
 	return l.last
 }
 
-// moving is told before delayed jobs are kicked, or connections closed that may
-// have jobs: of those put so far it is not known any more when they are ready.
+// moving is told before delayed jobs are kicked: of those put so far it is not
+// known any more when they are ready.
 func (l *ledger) moving() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.moved = l.last
+}
+
+// closing is told of connections that are closed. Where a reserve was not answered
+// the server may give a job nevertheless, and take it back when it learns that
+// nobody is there: from then on nobody knows which jobs are ready.
+func (l *ledger) closing(conns []*conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range conns {
+		for i := c.head; i != c.tail; i++ {
+			switch c.ring[i&uint32(len(c.ring)-1)].op {
+			case opReserve, opReserveNow:
+				l.stray = true
+			}
+		}
+	}
 }
 
 // sending is told of every command but put before c sends it, with the job in
@@ -188,9 +208,10 @@ func (l *ledger) sending(c *conn, o op, number uint64) {
 func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.turn++
 	switch {
 	case r.kind == inserted:
-		l.inserted(p.number, r.id, now)
+		l.inserted(c, p.number, r.id, now)
 	case r.kind == reserved:
 		p.number = l.reserved(c, r, p.due, now)
 	case r.kind == found:
@@ -254,7 +275,7 @@ func (l *ledger) find(number uint64) (*page, int) {
 	return l.pages[number/pageSize], int(number % pageSize)
 }
 
-func (l *ledger) inserted(number uint64, text []byte, now int64) {
+func (l *ledger) inserted(c *conn, number uint64, text []byte, now int64) {
 	l.put++
 	id, _ := strconv.ParseUint(string(text), 10, 64)
 	ids := l.ids[id>>16]
@@ -271,7 +292,7 @@ func (l *ledger) inserted(number uint64, text []byte, now int64) {
 	if p == nil {
 		return // gone already: it was delivered and deleted before this answer was read
 	}
-	p.told[i] = max(now, 1)
+	p.told[i], p.by[i], p.turn[i] = max(now, 1), c, l.turn
 	if p.id[i] != 0 && p.id[i] != id {
 		l.fault(wrongJob, "job %d was inserted as %s and reserved as %d", number, text, p.id[i])
 	}
@@ -311,8 +332,8 @@ func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 		l.fault(tooEarly, "job %d, id %s, by %v", number, r.id, time.Duration(by).Round(time.Millisecond))
 	}
 	// Who had it first may not have read that yet, if its TTR may be over.
-	if p.ready[i] == 0 && !p.again[i] && number > l.moved && !l.over(p.sent[i], now) {
-		l.passed(p, int(i), r.id, asked, now)
+	if p.ready[i] == 0 && !p.again[i] && !l.stray && !l.over(p.sent[i], now) {
+		l.passed(c, p, i, r.id, asked, now)
 	}
 	p.ready[i], p.again[i] = 0, true // it may be released, and come at once
 	l.hand(c, p, i, number, r.id, max(asked, p.sent[i]), now)
@@ -353,31 +374,42 @@ func (l *ledger) hand(c *conn, p *page, i int, number uint64, id []byte, from, n
 type recent struct {
 	jobs [64]struct {
 		asked, came int64 // when the reserve was sent, and the answer read
+		conn        *conn
+		turn        uint64
 		pri         uint32
 		id          string
 	}
 	next int
 }
 
-// passed looks whether a job, which had no delay and comes for the first time,
-// should have come before others. It was passed over for one that is less urgent
-// if it had been INSERTED before that was asked for, and was asked for after that
-// had come: so it was ready all the time in which the server made its choice.
-func (l *ledger) passed(p *page, i int, id []byte, asked, now int64) {
+// passed looks whether a job, which had no delay and comes to c for the first
+// time, should have come before others. It was passed over for one that is less
+// urgent if it had been INSERTED before that was asked for, and was asked for
+// after that had come: so it was ready all the time in which the server made its
+// choice. A clock that stands at the same says so, too, as an answer is read before
+// and a command is sent after the clock is. What one connection asks is answered
+// in turn, also what was sent in one go: there it is the turns that tell.
+func (l *ledger) passed(c *conn, p *page, i int, id []byte, asked, now int64) {
 	g := l.given[p.tube[i]]
 	if g == nil {
 		g = new(recent)
 		l.given[p.tube[i]] = g
 	}
 	for k := range g.jobs {
-		if other := &g.jobs[k]; other.pri > p.pri[i] && p.told[i] != 0 && p.told[i] < other.asked && other.came < asked {
+		other := &g.jobs[k]
+		if other.pri <= p.pri[i] || p.told[i] == 0 {
+			continue
+		}
+		there := p.told[i] <= other.asked || p.by[i] == other.conn && p.turn[i] < other.turn
+		behind := other.came <= asked || c == other.conn
+		if there && behind {
 			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, p.pri[i])
 			break
 		}
 	}
 	at := &g.jobs[g.next%len(g.jobs)]
 	g.next++
-	at.asked, at.came, at.pri, at.id = asked, now, p.pri[i], string(id)
+	at.asked, at.came, at.conn, at.turn, at.pri, at.id = asked, now, c, l.turn, p.pri[i], string(id)
 }
 
 // leave notes that a job has gone.
@@ -414,7 +446,6 @@ func (l *ledger) fault(f fault, format string, args ...any) {
 func (l *ledger) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.moved = l.last
 	for _, p := range l.pages {
 		for i, s := range p.state {
 			switch {

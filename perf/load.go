@@ -194,6 +194,9 @@ func (l *load) quota() (sum int64) {
 }
 
 func (l *load) close() {
+	if l.ledger != nil {
+		l.ledger.closing(l.conns)
+	}
 	for _, c := range l.conns {
 		unix.Close(c.fd)
 	}
