@@ -113,6 +113,8 @@ func TestCheckOfABrokenServer(t *testing.T) {
 		{"ignores priorities", flaws{queue: 2}, "consume", "; before one that was more urgent: "},
 		{"ignores some priorities", flaws{queue: 10}, "cycle", "; before one that was more urgent: "},
 		{"ignores some priorities", flaws{queue: 10}, "mixed", "; before one that was more urgent: "},
+		{"does not find jobs", flaws{hide: 7}, "mixed", "; NOT_FOUND and there: "},
+		{"says that there are no jobs", flaws{shut: 50}, "consume", "; TIMED_OUT and one was ready: "},
 		{"ignores delays", flaws{hasty: 20}, "delayed", "; before their delay was over: "},
 	} {
 		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
@@ -341,6 +343,45 @@ func TestJobsThatArePassedOver(t *testing.T) {
 		if l.faults[wrongOrder] != tt.fault || l.sum() != tt.fault {
 			t.Errorf("one that %s: %s", tt.name, l.report())
 		}
+
+		// The same where there is no other one, but a TIMED_OUT.
+		l = newLedger(0, 0)
+		urgent = &pending{op: opPut, number: l.next("t", 0, 5)}
+		l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
+		for name, c := range conns {
+			c.group = &group{name: "conn " + string(name)}
+		}
+		l.answered(conns[tt.conns[1]], &pending{op: opReserveNow, due: tt.again}, &reply{kind: timedOut}, 30)
+		reserve(tt.conns[2], urgent, tt.asked, 40)
+		if l.faults[nothingThere] != tt.fault || l.sum() != tt.fault {
+			t.Errorf("one that %s, and TIMED_OUT: %s", tt.name, l.report())
+		}
+	}
+}
+
+// NOT_FOUND is right as soon as a delete was sent.
+func TestJobsThatAreNotFound(t *testing.T) {
+	for _, o := range []op{opPeek, opStatsJob, opKickJob} {
+		l, c := newLedger(0, 0), &conn{watched: map[string]bool{"t": true}}
+		body, p := make([]byte, headerCheck), pending{op: opPut, number: l.next("t", 0, 0)}
+		stampCheck(body, p.number)
+		ask := func(when string, want int64) {
+			p.op = o
+			before := l.faults[jobNotFound]
+			l.answered(c, &p, &reply{kind: notFound}, 0)
+			if got := l.faults[jobNotFound] - before; got != want || l.sum() != l.faults[jobNotFound] {
+				t.Errorf("%s of a job %s: %d faults, want %d: %s", ops[o].name, when, got, want, l.report())
+			}
+		}
+		p.op = opPut
+		l.answered(c, &p, &reply{kind: inserted, id: []byte("1")}, 0)
+		ask("that is there", 1)
+		l.answered(c, &p, &reply{kind: reserved, id: []byte("1"), body: body}, 0)
+		ask("that a client has", 1)
+		l.sending(c, opDelete, p.number)
+		ask("that may be gone", 0)
+		l.answered(c, &p, &reply{kind: deleted}, 0)
+		ask("that is gone", 0)
 	}
 }
 

@@ -116,14 +116,19 @@
 // (header.go), and every answer is compared with what can be true (ledger.go,
 // gearman_ledger.go): that a job comes once, as it was put, to a client that
 // watches its tube, and not before its delay is over, and that peek shows the
-// job that was asked for. Of the order of jobs it is checked what can be told
-// from outside: one that was put before a reserve was sent is not passed over
-// for one of its tube that is less urgent, if it has had no delay and was never
-// released or kicked. A connection's commands are done in turn, so of those that
-// it has sent in one go that can be told as well. Where workers wait no job waits,
-// so that is for mixed, cycle and consume, with priorities that differ (--priority;
-// in mixed they do), and not with one connection that has one job in flight. The order of jobs that are as
-// urgent, or of different tubes, is not checked; nor is what stats say.
+// job that was asked for. While no delete of a job has been sent, peek, stats-job
+// and kick-job do not say NOT_FOUND of it.
+//
+// Of the order of jobs it is checked what can be told from outside: one that was
+// put before a reserve was sent is not passed over for one of its tube that is
+// less urgent, if it has had no delay and was never released or kicked. What one
+// connection sends is done in turn, so that can also be told of what it sends in
+// one go. Where workers wait no job waits, so this is for mixed, cycle and
+// consume, with priorities that differ (--priority; in mixed they do) and several
+// jobs of a tube in flight. In the same way a TIMED_OUT is found that was said
+// while a job was ready, once that job comes to one who surely asked later; if it
+// never does, it is lost. The order of jobs that are as urgent, or of different
+// tubes, is not checked; nor is what stats say.
 //
 // A job may come sooner than its delay says by 10 ms and a thousandth of the
 // longest delay: clocks differ. A plain load looks at delays as well where it

@@ -37,6 +37,8 @@ type flaws struct {
 	full    int // takes no job from that one on
 	crowd   int // serves no connection beyond that many
 	refuse  int // deletes no job from that one on, by its id
+	hide    int // says NOT_FOUND of a job that is there
+	shut    int // says TIMED_OUT instead of giving a job
 
 	stall   time.Duration // everything stands still that long, once
 	stallAt int           // before that put
@@ -59,17 +61,18 @@ type fakeJob struct {
 // A fake serves all connections under one lock.
 type fake struct {
 	flaws
-	tb     testing.TB
-	l      net.Listener
-	mu     sync.Mutex
-	change *sync.Cond
-	jobs   map[int]*fakeJob
-	ready  map[string][]*fakeJob
-	last   int
-	puts   int
-	conns  map[net.Conn]bool
-	closed bool
-	wg     sync.WaitGroup
+	tb       testing.TB
+	l        net.Listener
+	mu       sync.Mutex
+	change   *sync.Cond
+	jobs     map[int]*fakeJob
+	ready    map[string][]*fakeJob
+	last     int
+	puts     int
+	reserves int
+	conns    map[net.Conn]bool
+	closed   bool
+	wg       sync.WaitGroup
 }
 
 func newFake(tb testing.TB, f flaws) *fake {
@@ -302,8 +305,14 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 			}
 		}
 		return fmt.Sprintf("KICKED %d", n)
+	case "kick-job":
+		if j == nil || j.state != "buried" || every(s.hide, id) {
+			return "NOT_FOUND"
+		}
+		s.makeReady(j)
+		return "KICKED"
 	case "peek":
-		if j == nil {
+		if j == nil || every(s.hide, id) {
 			return "NOT_FOUND"
 		}
 		body := j.body
@@ -325,7 +334,12 @@ func (s *fake) command(f *fakeConn, words []string, body []byte) string {
 			text += fmt.Sprintf("current-jobs-%s: %d\n", state, states[state])
 		}
 		return fmt.Sprintf("OK %d\r\n%s", len(text), text)
-	case "stats-job", "stats", "list-tubes":
+	case "stats-job":
+		if j == nil || every(s.hide, id) {
+			return "NOT_FOUND"
+		}
+		return "OK 3\r\nabc"
+	case "stats", "list-tubes":
 		text := fmt.Sprintf("---\nversion: \"fake\"\ncurrent-jobs-ready: %d\n", len(s.jobs))
 		return fmt.Sprintf("OK %d\r\n%s", len(text), text)
 	case "use":
@@ -411,7 +425,10 @@ func (s *fake) reserve(f *fakeConn, wait bool) string {
 				best = r[0]
 			}
 		}
+		s.reserves++
 		switch {
+		case best != nil && !wait && every(s.shut, s.reserves):
+			return "TIMED_OUT"
 		case best != nil:
 			s.ready[best.tube] = s.ready[best.tube][1:]
 			if every(s.twice, best.id) && best.extra == 0 {

@@ -5,6 +5,7 @@ package perf
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +104,8 @@ const (
 	strangeTube
 	tooEarly
 	wrongOrder
+	jobNotFound
+	nothingThere
 	wrongResult
 	completedTwice
 	numFaults
@@ -117,6 +120,8 @@ var faultNames = [numFaults]string{
 	strangeTube:    "from tubes not watched",
 	tooEarly:       "before their delay was over",
 	wrongOrder:     "before one that was more urgent",
+	jobNotFound:    "NOT_FOUND and there",
+	nothingThere:   "TIMED_OUT and one was ready",
 	wrongResult:    "results wrong",
 	completedTwice: "completed twice",
 }
@@ -220,6 +225,12 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 		} else if n := numberOf(r.body); n != p.number {
 			l.fault(wrongJob, "peek at id %s, which is job %d, shows job %d", r.id, p.number, n)
 		}
+	case r.kind == timedOut:
+		for tube := range c.watched {
+			l.recent(tube).add(c, l.turn, p.due, now, noJob, nil)
+		}
+	case r.kind == notFound:
+		l.notFound(p)
 	case r.kind == touched:
 		if pg, i := l.find(p.number); pg != nil && pg.state[i] == withClient && pg.conn[i] == c {
 			pg.since[i] = max(pg.since[i], p.due)
@@ -228,6 +239,20 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 		if pg, i := l.find(p.number); pg != nil && pg.state[i] != unknownJob && pg.state[i] != goneJob {
 			l.leave(p.number, pg, i, now)
 		}
+	}
+}
+
+// notFound looks whether a job had been there of which peek, stats-job or kick-job
+// said that it was not. While no delete of it has been sent it must be; who buries a
+// job is who kicks it, unless several have it.
+func (l *ledger) notFound(p *pending) {
+	pg, i := l.find(p.number)
+	if pg == nil || pg.ends[i] > 0 || pg.doubt[i] {
+		return
+	}
+	if s := pg.state[i]; s == onItsWay || s == withClient {
+		// Not the id itself: p is not to be kept, or it would be allocated.
+		l.fault(jobNotFound, "%s %s, which is job %d", ops[p.op].name, string(p.id[:p.idLen]), p.number)
 	}
 }
 
@@ -370,16 +395,35 @@ func (l *ledger) hand(c *conn, p *page, i int, number uint64, id []byte, from, n
 	}
 }
 
-// A recent is the last jobs of a tube that have come.
+// A recent is the last answers to those who asked for jobs of a tube.
 type recent struct {
-	jobs [64]struct {
-		asked, came int64 // when the reserve was sent, and the answer read
-		conn        *conn
-		turn        uint64
-		pri         uint32
-		id          string
+	answers [64]given
+	next    int
+}
+
+type given struct {
+	asked, came int64 // when the reserve was sent, and the answer read
+	conn        *conn
+	turn        uint64
+	pri         uint64 // of the job
+	id          string
+}
+
+// noJob is the priority of TIMED_OUT: any job is more urgent.
+const noJob = math.MaxUint64
+
+func (l *ledger) recent(tube string) *recent {
+	r := l.given[tube]
+	if r == nil {
+		r = new(recent)
+		l.given[tube] = r
 	}
-	next int
+	return r
+}
+
+func (r *recent) add(c *conn, turn uint64, asked, came int64, pri uint64, id []byte) {
+	r.answers[r.next%len(r.answers)] = given{asked, came, c, turn, pri, string(id)}
+	r.next++
 }
 
 // passed looks whether a job, which had no delay and comes to c for the first
@@ -388,28 +432,28 @@ type recent struct {
 // after that had come: so it was ready all the time in which the server made its
 // choice. A clock that stands at the same says so, too, as an answer is read before
 // and a command is sent after the clock is. What one connection asks is answered
-// in turn, also what was sent in one go: there it is the turns that tell.
+// in turn, also what was sent in one go: there it is the turns that tell. Nor may
+// there have been a TIMED_OUT then.
 func (l *ledger) passed(c *conn, p *page, i int, id []byte, asked, now int64) {
-	g := l.given[p.tube[i]]
-	if g == nil {
-		g = new(recent)
-		l.given[p.tube[i]] = g
-	}
-	for k := range g.jobs {
-		other := &g.jobs[k]
-		if other.pri <= p.pri[i] || p.told[i] == 0 {
+	r, pri := l.recent(p.tube[i]), uint64(p.pri[i])
+	for k := range r.answers {
+		other := &r.answers[k]
+		if other.pri <= pri || p.told[i] == 0 {
 			continue
 		}
 		there := p.told[i] <= other.asked || p.by[i] == other.conn && p.turn[i] < other.turn
 		behind := other.came <= asked || c == other.conn
-		if there && behind {
-			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, p.pri[i])
-			break
+		switch {
+		case !there || !behind:
+			continue
+		case other.pri == noJob:
+			l.fault(nothingThere, "%s %d, when id %s of %s was", other.conn.group.name, other.conn.number, id, p.tube[i])
+		default:
+			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, pri)
 		}
+		break
 	}
-	at := &g.jobs[g.next%len(g.jobs)]
-	g.next++
-	at.asked, at.came, at.conn, at.turn, at.pri, at.id = asked, now, c, l.turn, p.pri[i], string(id)
+	r.add(c, l.turn, asked, now, pri, id)
 }
 
 // leave notes that a job has gone.
