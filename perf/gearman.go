@@ -137,17 +137,17 @@ func (p *packet) handle() (handle, rest []byte, err error) {
 	return handle, rest, nil
 }
 
-// job takes a JOB_ASSIGN apart. The function's name tells nothing here.
-func (p *packet) job() (handle, workload []byte, err error) {
+// job takes a JOB_ASSIGN apart.
+func (p *packet) job() (handle, function, workload []byte, err error) {
 	handle, rest, err := p.handle()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	i := bytes.IndexByte(rest, 0)
 	if i < 0 {
-		return nil, nil, fmt.Errorf("got %v: there is no workload in it", *p)
+		return nil, nil, nil, fmt.Errorf("got %v: there is no workload in it", *p)
 	}
-	return handle, rest[i+1:], nil
+	return handle, rest[:i], rest[i+1:], nil
 }
 
 // String shows a packet in errors.

@@ -22,6 +22,7 @@ type gearmanFlaws struct {
 	twice    int // gives a job to two workers
 	damage   int // changes a byte of a workload
 	sameID   int // gives a handle out again
+	rename   int // tells a worker the name of another function
 	forget   int // does not tell the client that its job is done
 	echo     int // gives the client its workload instead of the result
 	swap     int // gives the client the result of another job
@@ -272,7 +273,11 @@ func (s *gearmanFake) grab(c *gearmanFakeConn) {
 			s.functions[f] = s.functions[f][1:]
 		}
 		c.held = append(c.held, j)
-		c.tell(packetAssign, j.handle, j.function, string(j.workload))
+		name := j.function
+		if every(s.rename, j.number) {
+			name += "-"
+		}
+		c.tell(packetAssign, j.handle, name, string(j.workload))
 		return
 	}
 	c.tell(packetNoJob)

@@ -19,14 +19,18 @@ func (l *ledger) created(number uint64, handle []byte) error {
 
 // assigned is told of the JOB_ASSIGN that c gets, and returns which job it is; 0
 // is not known.
-func (l *ledger) assigned(c *conn, handle, workload []byte) (number uint64, err error) {
+func (l *ledger) assigned(c *conn, handle, function, workload []byte) (number uint64, err error) {
 	id, err := handleID(handle)
 	if err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reserved(c, &reply{kind: reserved, id: id, body: workload}, 0, 0), nil
+	number = l.reserved(c, &reply{kind: reserved, id: id, body: workload}, 0, 0)
+	if p, i := l.find(number); p != nil && number > 0 && p.tube[i] != string(function) {
+		l.fault(wrongFunction, "job %d, handle %s, of %s was assigned as one of %s", number, handle, p.tube[i], quote(function))
+	}
+	return number, nil
 }
 
 // completed is told of background jobs whose WORK_COMPLETE the server has read.

@@ -254,7 +254,7 @@ func (d *driver) result(c *conn, p *packet, now int64) error {
 // assigned serves a job that a worker was given: it is done at once, and the
 // next one is asked for in the same write.
 func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
-	handle, workload, err := p.job()
+	handle, function, workload, err := p.job()
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 	d.confirmed(c, asked, now)
 	var number uint64
 	if ledger := d.load.ledger; ledger != nil {
-		if number, err = ledger.assigned(c, handle, workload); err != nil {
+		if number, err = ledger.assigned(c, handle, function, workload); err != nil {
 			return err
 		}
 	}

@@ -44,8 +44,8 @@ func TestPackets(t *testing.T) {
 	if n, _, err := p.cut(in); err != nil || n != len(in)-packetHeader {
 		t.Fatal(n, err)
 	}
-	if handle, workload, err := p.job(); string(handle) != "H:a:1" || string(workload) != "w\x00x" || err != nil {
-		t.Errorf("JOB_ASSIGN has %q, %q, %v", handle, workload, err)
+	if handle, function, workload, err := p.job(); string(handle) != "H:a:1" || string(function) != "f" || string(workload) != "w\x00x" || err != nil {
+		t.Errorf("JOB_ASSIGN has %q, %q, %q, %v", handle, function, workload, err)
 	}
 	for _, tt := range []struct{ in, want string }{
 		{"OK 1.1.20\n", "is no Gearman packet"},
@@ -59,8 +59,8 @@ func TestPackets(t *testing.T) {
 		}
 	}
 	for _, body := range []string{"", "\x00f\x00w", strings.Repeat("h", 64) + "\x00f\x00w", "H:a:1\x00f"} {
-		if h, w, err := (&packet{packetAssign, []byte(body)}).job(); err == nil {
-			t.Errorf("JOB_ASSIGN %q is taken as %q, %q", body, h, w)
+		if h, f, w, err := (&packet{packetAssign, []byte(body)}).job(); err == nil {
+			t.Errorf("JOB_ASSIGN %q is taken as %q, %q, %q", body, h, f, w)
 		}
 	}
 	if id, err := handleID([]byte("H:host:42")); string(id) != "42" || err != nil {
@@ -195,6 +195,9 @@ func TestGearmanCheckOfABrokenServer(t *testing.T) {
 		{"gives a job twice", gearmanFlaws{twice: 20}, "gearman-grab", "; delivered twice: "},
 		{"changes a workload", gearmanFlaws{damage: 20}, "gearman-foreground", "; bodies damaged: "},
 		{"gives a handle twice", gearmanFlaws{sameID: 20}, "gearman-background", "; ids given twice: "},
+		{"names another function", gearmanFlaws{rename: 20}, "gearman-foreground", "; by the name of another function: "},
+		{"names another function", gearmanFlaws{rename: 20}, "gearman-background", "; by the name of another function: "},
+		{"names another function", gearmanFlaws{rename: 20}, "gearman-grab", "; by the name of another function: "},
 		{"keeps a result", gearmanFlaws{forget: 20}, "gearman-foreground", "; lost: "},
 		{"answers with the workload", gearmanFlaws{echo: 20}, "gearman-foreground", "; results wrong: "},
 		{"answers with another job's result", gearmanFlaws{swap: 20}, "gearman-foreground", "; results wrong: "},

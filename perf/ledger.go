@@ -106,6 +106,7 @@ const (
 	wrongOrder
 	jobNotFound
 	nothingThere
+	wrongFunction
 	wrongResult
 	completedTwice
 	numFaults
@@ -122,6 +123,7 @@ var faultNames = [numFaults]string{
 	wrongOrder:     "before one that was more urgent",
 	jobNotFound:    "NOT_FOUND and there",
 	nothingThere:   "TIMED_OUT and one was ready",
+	wrongFunction:  "by the name of another function",
 	wrongResult:    "results wrong",
 	completedTwice: "completed twice",
 }
