@@ -554,7 +554,11 @@ func (l *ledger) sum() (n int64) {
 // report says what was found, in lines.
 func (l *ledger) report() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s jobs put, %s deliveries, %s deleted", count(float64(l.put)), count(float64(l.delivered)), count(float64(l.deleted)))
+	deliveries := "deliveries"
+	if l.delivered == 1 {
+		deliveries = "delivery"
+	}
+	fmt.Fprintf(&b, "%s put, %s %s, %s deleted", plural(l.put, "job"), count(float64(l.delivered)), deliveries, count(float64(l.deleted)))
 	if l.open > 0 {
 		fmt.Fprintf(&b, " and %s more whose end was not answered before the load's", count(float64(l.open)))
 	}

@@ -63,7 +63,7 @@ func (r *reply) cut(in []byte) (n, want int, err error) {
 	// looks at all of the word.
 	switch line[0] {
 	case 'I':
-		if id, is := bytes.CutPrefix(line, wordInserted); is {
+		if id, is := bytes.CutPrefix(line, wordInserted); is && isID(id) {
 			r.kind, r.id = inserted, id
 		}
 	case 'R':
@@ -125,7 +125,7 @@ var (
 func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) (int, int, error) {
 	if hasID {
 		space := bytes.IndexByte(rest, ' ')
-		if space < 0 {
+		if space < 0 || !isID(rest[:space]) {
 			return n, n, nil
 		}
 		r.id, rest = rest[:space], rest[space+1:]
@@ -146,6 +146,16 @@ func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) 
 	}
 	r.kind, r.body = kind, in[n:want-2]
 	return want, want, nil
+}
+
+// isID reports whether that can be the id of a job.
+func isID(text []byte) bool {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return len(text) > 0 && len(text) <= 20
 }
 
 // decimal reads a number that a body may have as its length.

@@ -181,7 +181,7 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 			switch {
 			case v.Faults > 0:
 				how = "BROKEN"
-				failed = append(failed, fmt.Errorf("%s breaks its promises in %s: %d faults", v.Server, v.Scenario, v.Faults))
+				failed = append(failed, broken(v))
 			case err != nil:
 				how = "FAILED"
 			case v.Interrupted:
@@ -199,6 +199,15 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 		return errInterrupted
 	}
 	return errors.Join(failed...)
+}
+
+// broken is the error of a check that has found faults.
+func broken(v perf.Verdict) error {
+	faults := "faults"
+	if v.Faults == 1 {
+		faults = "fault"
+	}
+	return fmt.Errorf("%s breaks its promises in %s: %d %s", v.Server, v.Scenario, v.Faults, faults)
 }
 
 // list shows the scenarios and their presets.

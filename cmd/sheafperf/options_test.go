@@ -1,6 +1,10 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/sheafq/sheaf/perf"
+)
 
 func TestAddress(t *testing.T) {
 	for text, want := range map[string]string{
@@ -14,6 +18,14 @@ func TestAddress(t *testing.T) {
 	for _, text := range []string{"unix:", "x:", "x:0", "x:65536", "x:http", "a:b:c", "[::1]:", "::1:70000000"} {
 		if got, err := address(text, "11300"); err == nil {
 			t.Errorf("%s is taken as %s", text, got)
+		}
+	}
+}
+
+func TestWordsForFaults(t *testing.T) {
+	for n, want := range map[int64]string{1: "a breaks its promises in mixed: 1 fault", 2: "a breaks its promises in mixed: 2 faults"} {
+		if got := broken(perf.Verdict{Server: "a", Scenario: "mixed", Faults: n}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
