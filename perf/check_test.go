@@ -136,6 +136,7 @@ func TestCheckOfAServerThatFails(t *testing.T) {
 	}{
 		{"hangs up", flaws{hangup: 20}, []string{"the server closed the connection", "waiting for the answer to"}},
 		{"talks nonsense", flaws{nonsens: 20}, []string{`sent "put `, ` 0 600 `, `got "PARDON"`}},
+		{"hurries who has nothing", flaws{soon: 1}, []string{`sent "reserve", got "DEADLINE_SOON"`}},
 		{"says nothing", flaws{mute: 20}, []string{"answer"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

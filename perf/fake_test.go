@@ -38,6 +38,7 @@ type flaws struct {
 	crowd   int // serves no connection beyond that many
 	refuse  int // deletes no job from that one on, by its id
 	hide    int // says NOT_FOUND of a job that is there
+	soon    int // says DEADLINE_SOON to who has nothing
 	shut    int // says TIMED_OUT instead of giving a job
 
 	stall   time.Duration // everything stands still that long, once
@@ -427,6 +428,8 @@ func (s *fake) reserve(f *fakeConn, wait bool) string {
 		}
 		s.reserves++
 		switch {
+		case every(s.soon, s.reserves):
+			return "DEADLINE_SOON"
 		case best != nil && !wait && every(s.shut, s.reserves):
 			return "TIMED_OUT"
 		case best != nil:

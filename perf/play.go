@@ -102,9 +102,7 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	spec := &ops[p.op]
 	if r.kind != spec.want && (r.kind == unexpected || r.kind != spec.other) {
 		switch {
-		case r.kind == deadlineSoon && (p.op == opReserve || p.op == opReserveNow):
-			// What is in hand has a second left, and what there is to do with it
-			// has been sent.
+		case r.kind == deadlineSoon && (p.op == opReserve || p.op == opReserveNow) && c.hasJob():
 			p.due = now
 			d.send(c, &p)
 			return nil
@@ -173,6 +171,18 @@ func (d *driver) foundNone(c *conn, p *pending, r *reply, now int64) {
 	c.quota = 0
 	c.running--
 	d.active--
+}
+
+// hasJob reports whether c may have a job on the server: then what is to be done
+// with that has been sent, and has no answer yet.
+func (c *conn) hasJob() bool {
+	for i := c.head; i != c.tail; i++ {
+		switch c.ring[i&uint32(len(c.ring)-1)].op {
+		case opDelete, opRelease, opBury, opTouch:
+			return true
+		}
+	}
+	return false
 }
 
 // hint is hint with what is known of the script.
