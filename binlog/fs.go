@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +35,8 @@ type FS interface {
 	SyncDir(name string) error
 	// Lock takes an exclusive lock on the file of that name, which it makes if
 	// need be, and on its directory, for as long as the answer is not closed. It
-	// is ErrLocked if somebody else has one of them.
+	// is ErrLocked if somebody else has that of the file, and errDirLocked if it
+	// is only that of the directory.
 	Lock(name string) (Unlocker, error)
 	// Size is how many bytes the file system of that directory can hold in all,
 	// and Free how many more.
@@ -104,11 +106,23 @@ func (osFS) Lock(name string) (Unlocker, error) {
 		return nil, err
 	}
 	// Not all file systems have locks for directories: then the file's has to do.
-	if unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK {
-		dir.Close()
-		return nil, ErrLocked
+	// Others take one for a moment, as systemd-tmpfiles does.
+	begin := time.Now()
+	for unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK {
+		f, err := lockFile(name, 0)
+		if err == nil {
+			f.Close()
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = errDirLocked
+		}
+		if err != errDirLocked || time.Since(begin) > dirPatience {
+			dir.Close()
+			return nil, err
+		}
+		time.Sleep(dirPatience / 20)
 	}
-	f, err := lockFile(name)
+	f, err := lockFile(name, os.O_CREATE)
 	if err != nil {
 		dir.Close()
 		return nil, err
@@ -116,8 +130,13 @@ func (osFS) Lock(name string) (Unlocker, error) {
 	return locks{f, dir}, nil
 }
 
-func lockFile(name string) (*os.File, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+// dirPatience is how long a start waits for another program's lock of the directory.
+const dirPatience = time.Second
+
+var errDirLocked = errors.New("its directory is locked (flock) by another program, or by a server whose file \"lock\" was removed: end that one first, which lslocks shows")
+
+func lockFile(name string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|flag, 0o600)
 	if err != nil {
 		return nil, err
 	}

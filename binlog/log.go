@@ -3,6 +3,7 @@ package binlog
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -443,5 +444,22 @@ func (l *Log) Close() error {
 // see takeBack.
 func (l *Log) keeps(seg *segment) bool {
 	free, err := l.store.fs.Free(l.store.cfg.Dir)
-	return err == nil && free < seg.allocated.Load()-seg.size.Load()
+	return l.full.Load() || err == nil && free < seg.allocated.Load()-seg.size.Load()
+}
+
+// without calls f while what the closed log has kept is given back.
+func (l *Log) without(f func() error) error {
+	seg := l.writer.to
+	file, err := l.store.fs.OpenWrite(filepath.Join(l.store.cfg.Dir, seg.name.String()))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	size := seg.size.Load()
+	if err := file.Truncate(size); err != nil {
+		return err
+	}
+	err = f()
+	_ = file.Allocate(size, seg.allocated.Load()-size) // or as much as there is, which is nothing to complain of
+	return err
 }

@@ -106,7 +106,7 @@ func Open(cfg Config) (*Store, error) {
 	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log}
 	if err := st.open(); err != nil {
 		st.unlock()
-		return nil, st.wrap(err)
+		return nil, st.wrapBegin(err)
 	}
 	return st, nil
 }
@@ -121,12 +121,18 @@ func (st *Store) wrap(err error) error {
 		err = fmt.Errorf("%w: the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", err, os.Geteuid())
 	case isFull(err) && st.rewriting.Load() && st.elseToDo != "":
 		err = fmt.Errorf("there is no room to write all jobs again, each for its shard: %w: %s; nothing is lost", err, st.elseToDo)
-	case isFull(err):
-		err = fmt.Errorf("%w: make room on the disk, which may also want for inodes; nothing is lost", err)
 	case errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("%w: correct the path, or move the file that is in the way", err)
 	}
 	return fmt.Errorf("binlog %s: %w", st.cfg.Dir, err)
+}
+
+// wrapBegin is wrap of an error by which a server does not start.
+func (st *Store) wrapBegin(err error) error {
+	if isFull(err) && !(st.rewriting.Load() && st.elseToDo != "") {
+		err = fmt.Errorf("%w: make room on the disk, which may also want for inodes; nothing is lost", err)
+	}
+	return st.wrap(err)
 }
 
 // withoutRoom is what to do where there is no room to write all jobs again, nothing

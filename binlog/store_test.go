@@ -358,6 +358,7 @@ func TestZeroingKeepsWhatIsWritten(t *testing.T) {
 func TestStopOnAFullDisk(t *testing.T) {
 	for _, size := range []int64{64 << 10, 1 << 20} {
 		f := faultfs.New()
+		f.CountBoots()
 		cfg := config(f, 2)
 		cfg.SegmentSize = size
 		s := serve(t, cfg)
@@ -369,6 +370,9 @@ func TestStopOnAFullDisk(t *testing.T) {
 		}
 		f.Leave(0)
 		s.close()
+		if m := string(f.Read(dir + "/manifest")); strings.Contains(m, "boot") {
+			t.Errorf("-s %d: the manifest does not tell of the good end: %q", size, m)
+		}
 		f.Leave(0)
 		s = serve(t, cfg)
 		if len(s.found.of) != 2 || len(s.store.Damages()) > 0 {

@@ -233,8 +233,8 @@ func (p *Processors) end(why string) {
 	p.fewer, p.term, p.looks, p.reasons, p.inIt = false, 0, 0, 0, 0
 	if fewer {
 		p.system.setProcessors(0)
+		p.log.Debug("as many threads as before", "threads", p.most, "why", why)
 	}
-	p.log.Debug("as many threads as before", "threads", p.most, "why", why)
 }
 
 // forget has p make nothing of what was seen up to now, while no experiment goes on.

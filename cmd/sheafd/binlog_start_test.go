@@ -140,7 +140,7 @@ func TestBinlogDirectoryInUse(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
 		t.Fatal(err)
 	}
-	refuses(t, dir, command(t, onLoopback("-b", dir)...), "in use by another server")
+	refuses(t, dir, command(t, onLoopback("-b", dir)...), "its directory is locked", "end that one first")
 	jobs.putAll(c, "tube", 100, 10, &serial)
 	s.kill()
 	// The lock goes with the process.
