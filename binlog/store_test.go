@@ -39,6 +39,44 @@ func TestLocked(t *testing.T) {
 	}
 }
 
+// TestLockedForAMoment: another program's lock of the directory is waited for, and told
+// from a server's if it stays.
+func TestLockedForAMoment(t *testing.T) {
+	at := t.TempDir()
+	other, err := os.Open(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	cfg := config(binlog.OS, 1)
+	cfg.Dir = at
+	if _, err := binlog.Open(cfg); err == nil || errors.Is(err, binlog.ErrLocked) || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("in a directory that another program has locked: %v", err)
+	}
+	opened := make(chan error)
+	go func() {
+		st, err := binlog.Open(cfg)
+		if err == nil {
+			err = st.Close()
+		}
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		t.Errorf("it does not wait: %v", err)
+	case <-time.After(200 * time.Millisecond):
+		if err := syscall.Flock(int(other.Fd()), syscall.LOCK_UN); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestLockedByBeanstalkd: its lock is of the other kind.
 func TestLockedByBeanstalkd(t *testing.T) {
 	path, err := exec.LookPath("beanstalkd")

@@ -27,13 +27,14 @@ var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 // under its id, with the body that was put, to a client that watches its tube,
 // not before its delay is over, and none is lost. A released job, and one that
 // was buried and kicked, has to come once more; one that a client has for longer
-// than its TTR may, and that client's commands for it may be NOT_FOUND then. Peek shows the job that was
-// asked for, and neither peek nor stats-job and kick-job say NOT_FOUND of one that
-// no client has begun to delete. There is no TIMED_OUT while a job is ready; that is
-// found when the job comes later to one who asked after that, or behind it on the
-// same connection. A job that had to be ready is not passed over for one of its tube
-// that is less urgent; that is all of their order that is checked. The error is
-// of a load that could not be carried out; the verdict stands beside it.
+// than its TTR may, and that client's commands for it may be NOT_FOUND then.
+// Peek shows the job that was asked for, and neither peek nor stats-job and
+// kick-job say NOT_FOUND of one that no client has begun to delete. There is no
+// TIMED_OUT while a job is ready; that is found when the job comes later to one
+// who asked after that, or behind it on the same connection. A job that had to
+// be ready is not passed over for one of its tube that is less urgent; that is
+// all of their order that is checked. The error is of a load that could not be
+// carried out; the verdict stands beside it.
 func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
 	v := Verdict{Scenario: sc.Name, Server: t.Name}
 	if sc.Restarts {
