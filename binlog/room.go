@@ -271,12 +271,15 @@ func (l *Log) promised() int64 {
 // FitsChange tells whether there is room for a change of a job. On a full disk
 // that leaves room for cleaning to write so many bytes again, or there would be no
 // way back; unless it has not as much anyway.
-func (l *Log) FitsChange(copies int64) bool {
+func (l *Log) FitsChange(copies int64) bool { return l.setAside(l.forChange(copies)) }
+
+// forChange is how many bytes have to be set aside for that.
+func (l *Log) forChange(copies int64) int64 {
 	n := maxMeta + blockOverhead + l.kept()
 	if l.full.Load() && copies <= l.copies()+l.spare() {
 		n += copies + 2*SegmentOverhead // it goes on in the next segment meanwhile, or twice
 	}
-	return l.setAside(n)
+	return n
 }
 
 // kept is how many bytes changes and cleaning leave alone.
@@ -289,9 +292,9 @@ func (l *Log) Short() bool {
 }
 
 // Scarce tells whether on a full disk there is hardly room for a change, see
-// FitsChange.
+// FitsChange: it does so before there is none.
 func (l *Log) Scarce(copies int64) bool {
-	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.kept()+copies+l.spare()/16)
+	return l.full.Load() && !l.setAside(l.forChange(copies)+l.spare()/16)
 }
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.

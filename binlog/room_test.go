@@ -403,6 +403,42 @@ func TestRoomForLess(t *testing.T) {
 	})
 }
 
+// TestScarceComesFirst: cleaning hears that room for changes is scarce while there is
+// some yet, whatever the size of segments, and however much it has to copy.
+func TestScarceComesFirst(t *testing.T) {
+	for _, segment := range []int64{32 << 10, 64 << 10, 1 << 20} {
+		for _, copies := range []int64{0, segment / 2, segment, 2 * segment} {
+			f := faultfs.New()
+			cfg := config(f, 1)
+			cfg.SegmentSize = segment
+			s := serve(t, cfg)
+			l := s.logs[0]
+			s.does(0, func(l *binlog.Log) {
+				l.FitsPut(1000)
+				l.Put(job(1, "a", noise(500)))
+			})
+			eventually(t, "all of the reserve is set aside", func() bool { return l.Room() > l.Reserve() && l.Ready() })
+			f.Leave(0)
+			for l.FitsPut(1000) {
+				writes(t, l, 1, 1000)
+			}
+			scarce, most := l.Scarce(copies), 2*l.Reserve()
+			for n := int64(0); l.FitsChange(copies); n++ {
+				if n > most {
+					t.Fatal("the disk does not become full")
+				}
+				scarce = l.Scarce(copies)
+				s.does(0, func(l *binlog.Log) { l.Change(&binlog.Meta{ID: 1, State: binlog.Ready, Pri: uint32(n)}) })
+			}
+			if !scarce {
+				t.Errorf("segments of %d bytes, %d to copy: before a change finds no room it is not called scarce", segment, copies)
+			}
+			f.SetCapacity(1 << 30)
+			s.close()
+		}
+	}
+}
+
 // TestCleanedIsTheShards: on a full disk what a shard has dropped is its own
 // again, as far as its reserve is used up, before others can take it; and it is
 // told when it is there.
