@@ -69,7 +69,16 @@ func (st *Store) begin() ([]*Log, error) {
 			return nil, err
 		}
 	}
-	if !st.rearranged {
+	if st.rearranged {
+		// Those before may have kept what was set aside in them. It is of use now.
+		for _, t := range st.streams {
+			for _, n := range t.names {
+				if !slices.Contains(t.unread, n) {
+					_ = st.settle(n, -1)
+				}
+			}
+		}
+	} else {
 		// All of them first: on a full disk it is their space that the new ones need.
 		for _, t := range st.streams {
 			if err := st.trim(t); err != nil {
@@ -240,15 +249,24 @@ func (st *Store) commit() error {
 
 // ended has the manifest say up to where the logs came, when they have come to a
 // good end: what is missing of that at the next start was not taken by a power
-// failure. On a full disk the old one does, as where nothing may be synced.
+// failure. On a full disk it has the room of what a log keeps. If there is none the
+// old one does, as where nothing may be synced.
 func (st *Store) ended() error {
 	if !st.counts || st.cfg.Sync == SyncNever {
 		return nil
 	}
 	m, err := st.newManifest()
-	if err == nil {
-		m.boot = ""
-		err = writeManifest(st.fs, st.cfg.Dir, m)
+	if err != nil {
+		return st.wrap(err)
+	}
+	m.boot = ""
+	write := func() error { return writeManifest(st.fs, st.cfg.Dir, m) }
+	err = write()
+	for _, l := range st.logs {
+		if !isFull(err) {
+			break
+		}
+		err = l.without(write)
 	}
 	if err == nil || isFull(err) {
 		return nil

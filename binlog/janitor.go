@@ -267,8 +267,9 @@ func (j *janitor) remove(before uint64) {
 	}
 }
 
-// refill sets aside what is missing of the reserve, or as much as there is. The
-// caller holds store.space.
+// refill sets aside what is missing of the reserve, or as much as there is. If it
+// is all there, and as much again, the disk is not full any more. The caller holds
+// store.space.
 func (j *janitor) refill() {
 	j.mu.Lock()
 	seg := j.writer.to
@@ -277,6 +278,13 @@ func (j *janitor) refill() {
 		seg = j.newest // the shard goes on there already
 	}
 	j.fill(seg, j.Reserve()-seg.room.Load())
+	// Where nobody puts anything nobody else finds out that jobs which were deleted have
+	// made room. It has to be enough for all logs, since they go on as if there were more.
+	free, err := j.store.fs.Free(j.store.cfg.Dir)
+	if need := j.Reserve(); err == nil && seg.room.Load() >= need && free >= int64(j.store.cfg.Shards)*need {
+		j.full.Store(false)
+		poke(j.wake) // it looks at the disk again
+	}
 }
 
 // stop ends the goroutine.

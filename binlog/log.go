@@ -3,6 +3,7 @@ package binlog
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +67,8 @@ type Log struct {
 	// disk: the janitor sets it, the shard clears it.
 	tight, freed atomic.Bool
 	removed      atomic.Uint64 // before this one all segments are gone; the janitor writes it
-	// full says that no more space could be set aside. The shard writes it.
+	// full says that no more space could be set aside. The shard and the janitor write
+	// it: when that is so, and when there is room again.
 	full atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
 	// was set aside. The writer writes it.
@@ -419,16 +421,45 @@ func (l *Log) Close() error {
 	if l.Err() == nil && l.store.cfg.Sync != SyncNever {
 		_ = l.janitor.sync() // Err has it
 	}
-	errs := []error{l.Err(), l.writer.to.close()}
-	for _, seg := range []*segment{l.to, l.next} {
-		if seg == nil || seg == l.writer.to {
-			continue
-		}
-		if seg.begun { // the one before may say that it is there
+	errs := []error{l.Err()}
+	for i, seg := range []*segment{l.writer.to, l.to, l.next} {
+		switch {
+		case seg == nil || i > 0 && seg == l.writer.to:
+		case l.keeps(seg):
 			errs = append(errs, seg.file.Close())
-		} else {
+		case i == 0:
+			errs = append(errs, seg.close())
+		case seg.begun: // the one before may say that it is there
+			errs = append(errs, seg.file.Close())
+		default:
 			errs = append(errs, l.abandon(seg))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// keeps reports whether a segment that is closed for good keeps what is set aside in
+// it, as it does if the server is killed: on a full disk the next start needs that,
+// and another program would take it meanwhile. A failed rearrangement keeps nothing,
+// see takeBack.
+func (l *Log) keeps(seg *segment) bool {
+	free, err := l.store.fs.Free(l.store.cfg.Dir)
+	return l.full.Load() || err == nil && free < seg.allocated.Load()-seg.size.Load()
+}
+
+// without calls f while what the closed log has kept is given back.
+func (l *Log) without(f func() error) error {
+	seg := l.writer.to
+	file, err := l.store.fs.OpenWrite(filepath.Join(l.store.cfg.Dir, seg.name.String()))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	size := seg.size.Load()
+	if err := file.Truncate(size); err != nil {
+		return err
+	}
+	err = f()
+	_ = file.Allocate(size, seg.allocated.Load()-size) // or as much as there is, which is nothing to complain of
+	return err
 }

@@ -245,9 +245,8 @@ func (l *Log) FitsPut(n int) bool {
 	if l.full.Load() {
 		l.full.Store(false)
 		poke(l.janitor.wake) // it looks at the disk again
-		if !l.announced {
-			return true // it comes and goes
-		}
+	}
+	if l.announced { // else it comes and goes
 		l.announced = false
 		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
 	}

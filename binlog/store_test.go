@@ -391,6 +391,43 @@ func TestZeroingKeepsWhatIsWritten(t *testing.T) {
 	}
 }
 
+// TestStopOnAFullDisk: what is set aside stays so over a good end, or another program
+// would have it before the next start.
+func TestStopOnAFullDisk(t *testing.T) {
+	for _, size := range []int64{64 << 10, 1 << 20} {
+		f := faultfs.New()
+		f.CountBoots()
+		cfg := config(f, 2)
+		cfg.SegmentSize = size
+		s := serve(t, cfg)
+		for i, l := range s.logs {
+			if !l.FitsPut(1000) { // sets some aside
+				t.Fatal("no room")
+			}
+			s.does(i, func(l *binlog.Log) { l.Put(job(uint64(1+i), "a", "b")) })
+		}
+		f.Leave(0)
+		s.close()
+		if m := string(f.Read(dir + "/manifest")); strings.Contains(m, "boot") {
+			t.Errorf("-s %d: the manifest does not tell of the good end: %q", size, m)
+		}
+		f.Leave(0)
+		s = serve(t, cfg)
+		if len(s.found.of) != 2 || len(s.store.Damages()) > 0 {
+			t.Errorf("-s %d: %d jobs, damages: %v", size, len(s.found.of), s.store.Damages())
+		}
+		f.SetCapacity(1 << 30)
+		s.close()
+		pages := int64(0)
+		for _, data := range files(t, f) {
+			pages += (int64(len(data)) + 4095) / 4096
+		}
+		if used := f.Used(); used != 4096*pages {
+			t.Errorf("-s %d: where there is room again the directory takes %d bytes, for files of %d", size, used, 4096*pages)
+		}
+	}
+}
+
 // TestNoIDTwice: neither after damage nor after a power failure is an id given out
 // that was given out before.
 func TestNoIDTwice(t *testing.T) {

@@ -96,3 +96,43 @@ func TestIdleOnAFullDisk(t *testing.T) {
 		stop()
 	})
 }
+
+// TestFullDiskIsEmptied: jobs are deleted after the disk was full, and nobody puts
+// any. Cleaning does not go on as if there were no room.
+func TestFullDiskIsEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		const disk = 8 << 20
+		f.SetCapacity(disk)
+		g, _, stop := newLoggedRig(t, f, 1, 64<<10)
+		rng := rand.New(rand.NewPCG(1, 1))
+		p := g.newPerson().settleIn("a")
+		var ids []uint64
+		for {
+			r := p.do(0, Request{Op: Put, Tube: p.used, TTR: 1000, Body: incompressible(rng, 1000)})
+			if r.Status != OK {
+				break
+			}
+			ids = append(ids, r.ID)
+		}
+		var written atomic.Int64
+		f.SetFault(func(op faultfs.Op, _ string, _ int64, n int) error {
+			if op == faultfs.OpWriteAt {
+				written.Add(int64(n))
+			}
+			return nil
+		})
+		rng.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+		for _, id := range ids {
+			if r := p.do(0, Request{Op: Delete, ID: id}); r.Status != OK {
+				t.Errorf("a delete is answered %d", r.Status)
+			}
+			time.Sleep(time.Millisecond) // what clients take
+		}
+		if n := written.Load(); n > 3*disk {
+			t.Errorf("while %d jobs of a full disk of %d bytes were deleted %d bytes were written", len(ids), disk, n)
+		}
+		p.detach()
+		stop()
+	})
+}
