@@ -6,20 +6,27 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// arena is where a client's queue and requests live: two of its own, which is
-// all that a client without a pipeline needs, and beyond that in a pipeline
-// from a pool. All requests are free again when the queue has run empty.
+// arena is where a client's queue and requests live: room for two, which is all
+// that a client without a pipeline needs, and beyond that a pipeline. Both are from
+// pools, and an idle client has neither. All requests are free again when the queue
+// has run empty.
 type arena struct {
-	own   [shallow]shard.Request
-	deep  *pipeline // nil until a third request is taken
+	few   *few      // nil until a request is taken
+	deep  *pipeline // nil until a third is
 	taken int
 
-	queue []*shard.Request // in own or in deep, as are the requests
+	queue []*shard.Request // in few or in deep, as are the requests
 	chain []*shard.Request // what of the queue is posted
-	short struct{ queue, chain [shallow]*shard.Request }
 }
 
 const shallow = 2
+
+// few is room for a client without a pipeline.
+type few struct {
+	requests     [shallow]shard.Request
+	queue, chain [shallow]*shard.Request
+	scratch      shard.Request // see Client.do
+}
 
 // pipeline is room for the longest run.
 type pipeline struct {
@@ -27,24 +34,33 @@ type pipeline struct {
 	queue, chain [maxRun]*shard.Request
 }
 
-// init makes the queue ready.
-func (a *arena) init() { a.queue, a.chain = a.short.queue[:0], a.short.chain[:0] }
+var (
+	fews      = sync.Pool{New: func() any { return new(few) }}
+	pipelines = sync.Pool{New: func() any { return new(pipeline) }}
+)
 
-var pipelines = sync.Pool{New: func() any { return new(pipeline) }}
+// room returns the room for few, which is there from now on.
+func (a *arena) room() *few {
+	if a.few == nil {
+		a.few = fews.Get().(*few)
+		a.queue, a.chain = a.few.queue[:0], a.few.chain[:0]
+	}
+	return a.few
+}
 
 // next returns a request that is in nobody's hands. It is not blank.
 func (a *arena) next() *shard.Request {
 	i := a.taken
 	a.taken++
-	if i < len(a.own) {
-		return &a.own[i]
+	if i < shallow {
+		return &a.room().requests[i]
 	}
 	if a.deep == nil {
 		a.deep = pipelines.Get().(*pipeline)
 		a.queue = append(a.deep.queue[:0], a.queue...)
 		a.chain = a.deep.chain[:0]
 	}
-	return &a.deep.requests[i-len(a.own)]
+	return &a.deep.requests[i-shallow]
 }
 
 // undo gives back the request that was taken last. What it holds stays until the
@@ -56,11 +72,13 @@ func (a *arena) reset() {
 	clear(a.chain[:len(a.queue)]) // what is posted after a wait is shorter than what was before
 	clear(a.queue)
 	a.queue, a.chain = a.queue[:0], a.chain[:0]
-	for i := range a.own {
-		forget(&a.own[i])
+	if a.few != nil {
+		for i := range a.few.requests {
+			forget(&a.few.requests[i])
+		}
 	}
 	if a.deep != nil {
-		clear(a.deep.requests[:max(0, a.taken+1-len(a.own))]) // with one that was undone
+		clear(a.deep.requests[:max(0, a.taken+1-shallow)]) // with one that was undone
 	}
 	a.taken = 0
 }
@@ -94,6 +112,16 @@ func (a *arena) shrink() {
 	if a.deep != nil {
 		pipelines.Put(a.deep)
 		a.deep = nil
-		a.init()
+		a.queue, a.chain = a.few.queue[:0], a.few.chain[:0]
+	}
+}
+
+// rest gives back all that there is. The arena must have been reset.
+func (a *arena) rest() {
+	a.shrink()
+	if a.few != nil {
+		*a.few = few{}
+		fews.Put(a.few)
+		a.few, a.queue, a.chain = nil, nil, nil
 	}
 }

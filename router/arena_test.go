@@ -7,6 +7,25 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
+// TestIdleClientsHaveNoRoom: what requests take goes back with the last answer, blank
+// as pipelines do, see below. It is a tenth of what a connection takes.
+func TestIdleClientsHaveNoRoom(t *testing.T) {
+	p := newPeer(t, newEngine(t, 2))
+	if p.few != nil {
+		t.Error("a client that has asked nothing has room for requests")
+	}
+	p.session("use a | put 0 0 60 x | peek-ready -> USING a | INSERTED 1 | FOUND 1 x")
+	few := p.few
+	p.Rest()
+	if few == nil || p.few != nil || p.arena.queue != nil || p.arena.chain != nil {
+		t.Errorf("it had %p, and has %p", few, p.few)
+	}
+	if !reflect.ValueOf(*few).IsZero() {
+		t.Errorf("what goes back to the pool has %+v", *few)
+	}
+	p.session("delete 1 -> DELETED")
+}
+
 // TestPipelinesAreBlank: a pipeline that goes back to the pool keeps neither jobs
 // alive nor the client that had it.
 func TestPipelinesAreBlank(t *testing.T) {

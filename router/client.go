@@ -44,8 +44,7 @@ type Client struct {
 	// one reserve over several (many).
 	head int
 
-	single  [1]*shard.Request // for a chain of one
-	scratch shard.Request
+	single [1]*shard.Request // for a chain of one
 }
 
 const (
@@ -78,6 +77,7 @@ func (r *Router) NewClient() *Client {
 	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: shard.DefaultTube})
 	c.used = req.Tube
 	c.addWatch(c.home, req.Tube)
+	c.Rest()
 	return c
 }
 
@@ -86,7 +86,6 @@ func (r *Router) newClient(w *shard.Waiter) *Client {
 	r.connections.Add(1)
 	n := r.totalConnections.Add(1)
 	c := &Client{router: r, counters: uint16(n % int64(len(r.counted))), waiter: w, target: -1}
-	c.init()
 	c.home = c.newSeat(r.shardOf(shard.DefaultTube))
 	return c
 }
@@ -336,13 +335,14 @@ func (c *Client) newSeat(i int) *seat {
 	return s
 }
 
-// do has one request served, of no chain.
+// do has one request served, of no chain. What it returns is good until the next.
 func (c *Client) do(s *seat, r shard.Request) *shard.Request {
-	c.scratch = r
-	c.post(s, &c.scratch)
+	scratch := &c.room().scratch
+	*scratch = r
+	c.post(s, scratch)
 	c.answered()
-	s.soonest = c.scratch.Soonest
-	return &c.scratch
+	s.soonest = scratch.Soonest
+	return scratch
 }
 
 // post posts a chain of one.

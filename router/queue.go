@@ -213,12 +213,9 @@ func (c *Client) clear() {
 	c.waiter.Drop()
 }
 
-// Rest gives back what a deep pipeline has taken, and forgets what was asked. The
+// Rest gives back the room for requests, and with it forgets what was asked. The
 // queue must be empty.
-func (c *Client) Rest() {
-	c.shrink()
-	forget(&c.scratch)
-}
+func (c *Client) Rest() { c.rest() }
 
 // wait blocks until the reserve r, which is known to wait, is answered.
 func (c *Client) wait(r *shard.Request) {

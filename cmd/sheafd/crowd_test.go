@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -102,6 +103,33 @@ func TestClientsThatNeverRead(t *testing.T) {
 			s.stop()
 		})
 	}
+}
+
+// Thousands of connections that do nothing take at most 6 KiB each.
+func TestIdleConnectionsAreSmall(t *testing.T) {
+	const many, most = 10_000, 6 << 10
+	var lim syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &lim); err != nil || lim.Cur < many+200 {
+		t.Skipf("too few files may be open: %d, %v", lim.Cur, err)
+	}
+	s := run(t, exec.Command(plainBuild(t), "-l", "127.0.0.1", "-p", "0"))
+	watcher := s.dial()
+	watcher.awaits("current-connections", "1")
+	before := s.resident()
+	for range many {
+		c, err := net.Dial("tcp", s.addrs[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	watcher.awaits("current-connections", strconv.Itoa(many+1))
+	if each := (s.resident() - before) / many; each > most {
+		t.Errorf("an idle connection takes %d bytes", each)
+	} else {
+		t.Logf("an idle connection takes %d bytes", each)
+	}
+	s.stop()
 }
 
 // 100 clients and 40 files: as many as fit in are served, and each that goes

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,11 +79,7 @@ func TestVersionAndHelp(t *testing.T) {
 
 // Without the Makefile's -ldflags there is a version too.
 func TestVersionOfAPlainBuild(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "sheafd")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	r := finish(t, exec.Command(path, "-v"))
+	r := finish(t, exec.Command(plainBuild(t), "-v"))
 	version, ok := strings.CutPrefix(r.stdout, "sheafd ")
 	if r.code != 0 || !ok || len(strings.TrimSpace(version)) == 0 {
 		t.Errorf("%+v", r)

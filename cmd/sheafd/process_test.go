@@ -103,6 +103,17 @@ var buildOnce = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
+// plainBuild builds sheafd as the go command does without further options: without the
+// race detector, too. It returns the path.
+func plainBuild(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sheafd")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
 // raced tells whether the tests have the race detector, and the server with
 // them.
 func raced() bool {
