@@ -34,8 +34,8 @@ func (st *Store) wasDamaged(n segmentName) bool {
 	return st.manifest != nil && slices.Contains(st.manifest.damaged, n.String())
 }
 
-// forAside returns the names of the segments that are to be put aside.
-func (st *Store) forAside() []string {
+// namesForAside returns the names of the segments that are to be put aside.
+func (st *Store) namesForAside() []string {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	return slices.Sorted(maps.Keys(st.aside))
@@ -44,10 +44,10 @@ func (st *Store) forAside() []string {
 // retire removes a file that is needed no more, or puts it aside. One that the disk
 // cannot take away stays: it does not count, and the next start tries again.
 func (st *Store) retire(name string) error {
-	damaged := slices.Contains(st.forAside(), name)
+	damaged := slices.Contains(st.namesForAside(), name)
 	away := st.remove
 	if damaged {
-		away = st.setAside
+		away = st.moveToDamaged
 	}
 	switch err := away(name); {
 	case isUnreadable(err):
@@ -65,8 +65,8 @@ func (st *Store) retire(name string) error {
 	return nil
 }
 
-// setAside moves a damaged file out of the way.
-func (st *Store) setAside(name string) error {
+// moveToDamaged moves a damaged file out of the way.
+func (st *Store) moveToDamaged(name string) error {
 	dir := filepath.Join(st.cfg.Dir, damagedDir)
 	if err := st.makeDir(dir); err != nil {
 		return err

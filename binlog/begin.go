@@ -18,7 +18,7 @@ func (st *Store) Begin() ([]*Log, error) {
 	if st.cfg.Strict && len(st.damages) > 0 {
 		return nil, st.wrap(st.refusal())
 	}
-	st.elseToDo = st.withoutRoom()
+	st.noRoomAdvice = st.adviseRoom()
 	st.rewriting.Store(st.rearranged)
 	logs, err := st.begin()
 	if err != nil {
@@ -40,11 +40,11 @@ func (st *Store) refusal() error {
 }
 
 func (st *Store) begin() ([]*Log, error) {
-	st.told = st.cfg.Sync != SyncNever
-	if st.illegible {
+	st.headersSynced = st.cfg.Sync != SyncNever
+	if st.manifestUnreadable {
 		// Before anything is written: where it cannot be replaced no start comes to
 		// its end.
-		if err := st.setAside(manifestName); err != nil {
+		if err := st.moveToDamaged(manifestName); err != nil {
 			return nil, fmt.Errorf("the disk can neither read the manifest nor have it out of the way, so check the file system first: %w", err)
 		}
 	}
@@ -52,17 +52,17 @@ func (st *Store) begin() ([]*Log, error) {
 		return nil, err
 	}
 	if st.rearranged {
-		if st.manifest == nil && !st.lost {
+		if st.manifest == nil && !st.manifestLost {
 			// From here on a crash leaves segments that do not count.
 			if err := writeManifest(st.fs, st.cfg.Dir, &manifest{id: st.id}); err != nil {
 				return nil, err
 			}
 		}
-		st.epoch = max(st.epoch, st.newest) + 1
+		st.epoch = max(st.epoch, st.newestEpoch) + 1
 	}
-	st.lastID = st.LastID()
+	st.replayedID = st.LastID()
 	for _, t := range st.streams {
-		st.index.Store(max(st.index.Load(), t.lost))
+		st.lastIndex.Store(max(st.lastIndex.Load(), t.lostTail))
 	}
 	for _, name := range st.leftovers {
 		if err := st.retire(name); err != nil {
@@ -74,7 +74,7 @@ func (st *Store) begin() ([]*Log, error) {
 		for _, t := range st.streams {
 			for _, n := range t.names {
 				if !slices.Contains(t.unread, n) {
-					_ = st.settle(n, -1)
+					_ = st.cutAndSync(n, -1)
 				}
 			}
 		}
@@ -118,16 +118,16 @@ func (st *Store) begin() ([]*Log, error) {
 		// The old one does: it says less, and nothing wrong. (What it does not say is
 		// damaged is put aside by this server, and by the next if that finds damage in
 		// it, too.) But it may be of a server that syncs.
-		st.told = st.told || len(st.manifest.synced) > 0
+		st.headersSynced = st.headersSynced || len(st.manifest.synced) > 0
 	}
-	st.counts = true
+	st.committed = true
 	return st.logs, nil
 }
 
 // announceGaps has the manifest say where numbers of blocks are left out, before there
 // are any behind them. On a full disk the next one says it.
 func (st *Store) announceGaps() error {
-	if st.rearranged || !slices.ContainsFunc(st.streams, func(t *stream) bool { return t.widened }) {
+	if st.rearranged || !slices.ContainsFunc(st.streams, func(t *stream) bool { return t.gapsChanged }) {
 		return nil
 	}
 	m := *st.manifest
@@ -152,14 +152,14 @@ func (st *Store) newManifest() (*manifest, error) {
 		}
 		m.gaps = append(m.gaps, l.stream.gaps...)
 	}
-	for _, name := range slices.Concat(st.keep, st.beanstalkd) {
-		f, err := st.imported(name)
+	for _, name := range slices.Concat(st.imported, st.toImport) {
+		f, err := st.describeImport(name)
 		if err != nil {
 			return nil, err
 		}
 		m.imported = append(m.imported, f)
 	}
-	m.damaged = st.forAside()
+	m.damaged = st.namesForAside()
 	return m, nil
 }
 
@@ -177,21 +177,21 @@ func (st *Store) trim(t *stream) error {
 			continue // who knows what is in it
 		}
 		end := int64(-1)
-		if n == t.tail && t.torn {
+		if n == t.tail && t.cleanEnd {
 			end = t.end
 		} // else, whatever it ends with stays for somebody to look at
-		if err := st.settle(n, end); err != nil {
+		if err := st.cutAndSync(n, end); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// settle cuts a segment off at an offset in bytes, or at its end if that is -1,
+// cutAndSync cuts a segment off at an offset in bytes, or at its end if that is -1,
 // which gives back what is set aside behind it. And it makes it durable: what
 // was read back counts from now on, and may not be on the disk yet, since the
 // server before may have been killed, or been told not to sync.
-func (st *Store) settle(n segmentName, end int64) error {
+func (st *Store) cutAndSync(n segmentName, end int64) error {
 	f, err := st.fs.OpenWrite(filepath.Join(st.cfg.Dir, n.String()))
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (st *Store) Commit() error {
 
 func (st *Store) commit() error {
 	if !st.rearranged {
-		return st.putAside()
+		return st.putBeanstalkdAside()
 	}
 	m, err := st.newManifest()
 	if err != nil {
@@ -235,7 +235,7 @@ func (st *Store) commit() error {
 	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil {
 		return err
 	}
-	st.counts = true
+	st.committed = true
 	st.rewriting.Store(false)
 	for _, t := range st.streams {
 		for _, n := range t.names {
@@ -244,15 +244,15 @@ func (st *Store) commit() error {
 			}
 		}
 	}
-	return st.putAside()
+	return st.putBeanstalkdAside()
 }
 
-// ended has the manifest say up to where the logs came, when they have come to a
+// recordEnd has the manifest say up to where the logs came, when they have come to a
 // good end: what is missing of that at the next start was not taken by a power
 // failure. On a full disk it has the room of what a log keeps. If there is none the
 // old one does, as where nothing may be synced.
-func (st *Store) ended() error {
-	if !st.counts || st.cfg.Sync == SyncNever {
+func (st *Store) recordEnd() error {
+	if !st.committed || st.cfg.Sync == SyncNever {
 		return nil
 	}
 	m, err := st.newManifest()
@@ -266,7 +266,7 @@ func (st *Store) ended() error {
 		if !isFull(err) {
 			break
 		}
-		err = l.without(write)
+		err = l.lendSpace(write)
 	}
 	if err == nil || isFull(err) {
 		return nil
@@ -279,7 +279,7 @@ func (st *Store) ended() error {
 // was nothing before but what is foreign, and far off.
 func (st *Store) takeBack() {
 	m, err := readManifest(st.fs, st.cfg.Dir)
-	damaged := st.lost && errors.Is(err, errManifest) && !isUnreadable(err)
+	damaged := st.manifestLost && errors.Is(err, errManifest) && !isUnreadable(err)
 	if err != nil && !damaged || m != nil && m.epoch == st.epoch {
 		return // they may count: the manifest is replaced, and that was not known to be for good
 	}

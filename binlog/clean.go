@@ -75,7 +75,7 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 // unreadable says that a segment that was written cannot be read, as far as that
 // is news. Its file is put aside then and not removed: the disk may be dying.
 func (l *Log) unreadable(name segmentName, err error) {
-	known := slices.Contains(l.store.forAside(), name.String())
+	known := slices.Contains(l.store.namesForAside(), name.String())
 	if !isScarce(err) {
 		l.store.asideLater(name.String())
 	}

@@ -54,7 +54,7 @@ func newDumped(fsys FS, dir string) *Store {
 type dumper struct {
 	store   *Store
 	out     *bufio.Writer
-	told    int // damages that were printed
+	printed int // damages that were printed
 	records records
 	record  record
 }
@@ -91,7 +91,7 @@ func (d *dumper) directory() error {
 		st.report(f)
 	}
 	for _, name := range names {
-		f, err := st.imported(name)
+		f, err := st.describeImport(name)
 		if err != nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 	for _, name := range t.names {
 		// A segment is told of when it has a header, so one that has none all the same
 		// is not of a server that has just come by.
-		if idle[name] && !(r.told(name) && !d.begun(name)) {
+		if idle[name] && !(r.knownBegun(name) && !d.begun(name)) {
 			t.unbegun = append(t.unbegun, name)
 			d.unbegun(name)
 			continue
@@ -177,24 +177,24 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 		switch err := r.segment(name); {
 		case errors.Is(err, fs.ErrNotExist):
 			d.line(name.String(), 0, "gone: a server has removed it meanwhile")
-			r.tail, r.next, r.oldest, r.torn = name, 0, max(r.oldest, name.index), true
-			r.passed = name.index
+			r.tail, r.next, r.oldest, r.cleanEnd = name, 0, max(r.oldest, name.index), true
+			r.lastPassed = name.index
 		case err != nil:
 			return fmt.Errorf("reading %s: %w", name, err)
 		}
 	}
 	// What a server has done meanwhile is no damage.
-	if d.rolled(t, r.rolled) {
-		r.rolled = 0
+	if d.hasSegment(t, r.rollsTo) {
+		r.rollsTo = 0
 	}
 	r.finish()
 	d.damage()
 	return nil
 }
 
-// rolled tells whether a stream has got that segment meanwhile, or a later one. A
+// hasSegment tells whether a stream has got that segment meanwhile, or a later one. A
 // file that was reported is none of a server that goes on.
-func (d *dumper) rolled(t *stream, index uint64) bool {
+func (d *dumper) hasSegment(t *stream, index uint64) bool {
 	entries, _ := d.store.fs.ReadDir(d.store.cfg.Dir)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		n, ok := parseSegmentName(e.Name())
@@ -220,9 +220,9 @@ func (d *dumper) line(file string, at int64, format string, args ...any) {
 
 // damage prints the damage that was found since it was last called.
 func (d *dumper) damage() {
-	for _, g := range d.store.damages[d.told:] {
+	for _, g := range d.store.damages[d.printed:] {
 		fmt.Fprintf(d.out, "%s %d damage: %s\n", word(g.File), g.Offset, g.What)
-		if d.told++; d.told == maxDamages {
+		if d.printed++; d.printed == maxDamages {
 			fmt.Fprintf(d.out, "damage beyond the first %d is not listed\n", maxDamages)
 		}
 	}
@@ -250,7 +250,7 @@ func (d *dumper) block(name segmentName, at int64, k *block, plain []byte, old b
 		return
 	}
 	n := 0
-	d.records.old = old
+	d.records.version1 = old
 	for d.records.rest = plain; d.records.next(&d.record); n++ {
 	}
 	file := name.String()

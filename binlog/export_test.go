@@ -126,7 +126,7 @@ func (l *Log) Room() int64 { return l.unspoken() }
 func (l *Log) Tight() bool { return l.tight.Load() }
 
 // Promised is how many bytes deletes may take.
-func (l *Log) Promised() int64 { return l.promised() }
+func (l *Log) Promised() int64 { return l.owedNow() }
 
 // Zero sets space aside by writing zeros.
 var Zero = zero

@@ -57,12 +57,12 @@ func (f closed) Close() error                      { return nil }
 // could be read. And when failures comes to zero, a file is given up where it
 // fails next.
 type holed struct {
-	file     File
-	size     int64
-	holes    []hole // in order, with something between them
-	err      error  // why the last of them could not be read
-	failures *int   // how many reads may fail, in all files that share it
-	row      int    // how many have failed, one behind the other
+	file        File
+	size        int64
+	holes       []hole // in order, with something between them
+	err         error  // why the last of them could not be read
+	failures    *int   // how many reads may fail, in all files that share it
+	failedInRow int    // how many have failed, one behind the other
 	// trouble is an error that says nothing of the disk, such as that there is no
 	// memory: what could not be read then may not be taken for damage.
 	trouble error
@@ -77,8 +77,8 @@ const page = 4096
 // mostFailures is how many reads may fail in the segments of a stream.
 const mostFailures = 128
 
-// inARow is how many pages are tried, one after the other, before some are not.
-const inARow = 8
+// patience is how many pages are tried, one after the other, before some are not.
+const patience = 8
 
 func newHoled(f File, failures *int) (*holed, error) {
 	size, err := f.Size()
@@ -112,7 +112,7 @@ func (f *holed) piece(p []byte, off int64) (int, error) {
 	if off >= f.size {
 		return 0, io.EOF
 	}
-	if end := f.behind(off); end > off {
+	if end := f.endOfHole(off); end > off {
 		p = p[:min(int64(len(p)), end-off)]
 		clear(p)
 		return len(p), nil
@@ -123,7 +123,7 @@ func (f *holed) piece(p []byte, off int64) (int, error) {
 		f.fail(off, err)
 		return 0, nil // the next piece is the hole
 	}
-	f.row = 0
+	f.failedInRow = 0
 	return n, err
 }
 
@@ -134,8 +134,8 @@ func (f *holed) fail(off int64, err error) {
 		f.trouble = err
 	}
 	from := off - off%page
-	to := from + page<<max(0, min(f.row-inARow, 40))
-	f.row++
+	to := from + page<<max(0, min(f.failedInRow-patience, 40))
+	f.failedInRow++
 	if *f.failures--; *f.failures <= 0 {
 		to = f.size
 	}
@@ -172,9 +172,9 @@ func (f *holed) intact(from, to int64) bool {
 	return !slices.ContainsFunc(f.holes, func(h hole) bool { return h.from < to && from < h.to })
 }
 
-// behind returns where the hole ends that is at an offset; the offset if there
+// endOfHole returns where the hole ends that is at an offset; the offset if there
 // is none.
-func (f *holed) behind(off int64) int64 {
+func (f *holed) endOfHole(off int64) int64 {
 	for _, h := range f.holes {
 		if h.from <= off && off < h.to {
 			return h.to
@@ -191,10 +191,10 @@ func (f *holed) header() []byte {
 	return b[:n]
 }
 
-// lost tells whether nothing of the file can be read.
-func (f *holed) lost() bool {
+// allHoles tells whether nothing of the file can be read.
+func (f *holed) allHoles() bool {
 	b := make([]byte, 1)
-	for at := int64(0); at < f.size; at = f.behind(at) {
+	for at := int64(0); at < f.size; at = f.endOfHole(at) {
 		if _, _ = f.ReadAt(b, at); f.intact(at, at+1) {
 			return false
 		}

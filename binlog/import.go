@@ -26,19 +26,19 @@ func (st *Store) listBeanstalkd() error {
 	if len(names) == 0 {
 		return nil
 	}
-	if !st.lost && (st.manifest == nil || st.manifest.epoch == 0) {
-		st.beanstalkd, st.rearranged = names, true
+	if !st.manifestLost && (st.manifest == nil || st.manifest.epoch == 0) {
+		st.toImport, st.rearranged = names, true
 		return nil
 	}
 	for _, name := range names {
-		f, err := st.imported(name)
+		f, err := st.describeImport(name)
 		if err != nil {
 			return err
 		}
 		if st.manifest != nil && slices.Contains(st.manifest.imported, f) {
-			st.keep = append(st.keep, name)
+			st.imported = append(st.imported, name)
 		} else {
-			st.idle = append(st.idle, name)
+			st.jobless = append(st.jobless, name)
 		}
 	}
 	return st.checkIdle()
@@ -48,11 +48,11 @@ func (st *Store) listBeanstalkd() error {
 // own segments and have jobs in them, under ids that we may have given, too.
 // That somebody has started beanstalkd there, and no more, is no reason.
 func (st *Store) checkIdle() error {
-	if len(st.idle) == 0 {
+	if len(st.jobless) == 0 {
 		return nil
 	}
 	var damages []Damage
-	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.idle, func(d Damage) { damages = append(damages, d) })
+	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.jobless, func(d Damage) { damages = append(damages, d) })
 	var with string
 	switch {
 	case err != nil:
@@ -63,21 +63,21 @@ func (st *Store) checkIdle() error {
 		with = "with 1 job that is not known to have been imported"
 	case len(jobs) > 1:
 		with = fmt.Sprintf("with %d jobs that are not known to have been imported", len(jobs))
-	case last > 0 && len(st.keep) > 0:
+	case last > 0 && len(st.imported) > 0:
 		// It may have gone on with the jobs that were imported.
 		with = "with changes of jobs that may have been imported"
 	default:
 		return nil
 	}
-	files := st.idle[0]
-	if n := len(st.idle); n > 1 {
-		files += " to " + st.idle[n-1]
+	files := st.jobless[0]
+	if n := len(st.jobless); n > 1 {
+		files += " to " + st.jobless[n-1]
 	}
 	return fmt.Errorf("files of beanstalkd (%s) are there beside those of sheafd, %s; both servers may have given the same job ids, so they are not imported here: move them to a directory of their own, which another sheafd can serve", files, with)
 }
 
-// imported describes a file for the manifest.
-func (st *Store) imported(name string) (importedFile, error) {
+// describeImport describes a file for the manifest.
+func (st *Store) describeImport(name string) (importedFile, error) {
 	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, name))
 	if err != nil {
 		return importedFile{}, err
@@ -89,7 +89,7 @@ func (st *Store) imported(name string) (importedFile, error) {
 
 // replayBeanstalkd reads the jobs of beanstalkd's files.
 func (st *Store) replayBeanstalkd(sink Sink) error {
-	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.beanstalkd, st.report)
+	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.toImport, st.report)
 	if err != nil {
 		return st.wrap(err)
 	}
@@ -100,13 +100,13 @@ func (st *Store) replayBeanstalkd(sink Sink) error {
 	return nil
 }
 
-// putAside moves files of beanstalkd's out of the way, so that they are not
+// putBeanstalkdAside moves files of beanstalkd's out of the way, so that they are not
 // imported again and not lost either.
-func (st *Store) putAside() error {
-	if err := st.move(st.idle, "binlog: beanstalkd's own files have no jobs in them and were put aside"); err != nil {
+func (st *Store) putBeanstalkdAside() error {
+	if err := st.move(st.jobless, "binlog: beanstalkd's own files have no jobs in them and were put aside"); err != nil {
 		return err
 	}
-	names := slices.Concat(st.keep, st.beanstalkd)
+	names := slices.Concat(st.imported, st.toImport)
 	if len(names) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (st *Store) putAside() error {
 		return err
 	}
 	// A file of such a name is another one from now on.
-	st.keep, st.beanstalkd = nil, nil
+	st.imported, st.toImport = nil, nil
 	m, err := st.newManifest()
 	if err != nil {
 		return err

@@ -16,25 +16,25 @@ type janitor struct {
 	quit chan struct{} // closed to end it
 	done chan struct{} // closed when it has ended
 
-	mu     sync.Mutex
-	unsync bool   // something is written and not synced; under mu
-	drops  uint64 // segments before this one may go; under mu
-	wants  bool   // the current segment is nearly full, or short of room; under mu
+	mu       sync.Mutex
+	unsynced bool   // something is written and not synced; under mu
+	drops    uint64 // segments before this one may go; under mu
+	wants    bool   // the current segment is nearly full, or short of room; under mu
 
-	synced time.Time // when it was last done; under mu
-	tried  time.Time // when there was no room; the goroutine's own
-	looked time.Time // at the disk; the goroutine's own
-	newest *segment  // that was made ready, nil if none was; the goroutine's own
+	syncedAt  time.Time // when it was last done; under mu
+	nextTried time.Time // when there was no room; the goroutine's own
+	checkedAt time.Time // at the disk; the goroutine's own
+	newest    *segment  // that was made ready, nil if none was; the goroutine's own
 }
 
-// dirty says that something was written that is to be synced.
-func (j *janitor) dirty() {
+// needsSync says that something was written that is to be synced.
+func (j *janitor) needsSync() {
 	if j.store.cfg.Sync == SyncNever {
 		return
 	}
 	j.mu.Lock()
-	was := j.unsync
-	j.unsync = true
+	was := j.unsynced
+	j.unsynced = true
 	j.mu.Unlock()
 	if !was {
 		poke(j.wake)
@@ -49,8 +49,8 @@ func (j *janitor) discard(before uint64) {
 	poke(j.wake)
 }
 
-// look wakes the janitor if the segment needs it.
-func (j *janitor) look(seg *segment) {
+// wakeIfShort wakes the janitor if the segment needs it.
+func (j *janitor) wakeIfShort(seg *segment) {
 	short := seg.room.Load() < j.Reserve()+j.Step()/2 && !j.full.Load()
 	if short || !j.ready.Load() {
 		j.ask()
@@ -99,20 +99,20 @@ func (j *janitor) work() (wait time.Duration) {
 	}
 	if j.jobs.Load() > 0 && !j.full.Load() {
 		defer func() {
-			if wait == 0 || wait > glanceEvery {
-				wait = glanceEvery
+			if wait == 0 || wait > checkDiskEvery {
+				wait = checkDiskEvery
 			}
 		}()
-		if time.Since(j.looked) >= glanceEvery {
-			j.glance()
+		if time.Since(j.checkedAt) >= checkDiskEvery {
+			j.checkDisk()
 		}
 	}
 	j.mu.Lock()
-	unsync, drops, wants, synced := j.unsync, j.drops, j.wants, j.synced
+	unsync, drops, wants, synced := j.unsynced, j.drops, j.wants, j.syncedAt
 	j.drops, j.wants = 0, false
 	j.mu.Unlock()
 	if wants { // first, since a sync may take long
-		if since := time.Since(j.tried); since < retry || !j.prepare() {
+		if since := time.Since(j.nextTried); since < retry || !j.prepare() {
 			j.want()
 			wait = retry
 		}
@@ -139,14 +139,14 @@ func (j *janitor) work() (wait time.Duration) {
 	return wait
 }
 
-// glanceEvery is how long it takes at most until it is seen that other programs have
+// checkDiskEvery is how long it takes at most until it is seen that other programs have
 // nearly filled the disk.
-const glanceEvery = time.Second
+const checkDiskEvery = time.Second
 
-// glance looks at the disk, and asks for what is to be set aside then.
-func (j *janitor) glance() {
-	j.looked = time.Now()
-	j.lookAtDisk()
+// checkDisk looks at the disk, and asks for what is to be set aside then.
+func (j *janitor) checkDisk() {
+	j.checkedAt = time.Now()
+	j.checkTight()
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
@@ -159,8 +159,8 @@ func (j *janitor) glance() {
 func (j *janitor) sync() error {
 	j.mu.Lock()
 	seg := j.writer.to
-	j.unsync = false
-	j.synced = time.Now()
+	j.unsynced = false
+	j.syncedAt = time.Now()
 	j.mu.Unlock()
 	seg.syncing.Lock()
 	defer seg.syncing.Unlock()
@@ -179,7 +179,7 @@ func (j *janitor) prepare() bool {
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
-	made := j.made(seg)
+	made := j.hasNext(seg)
 	if made && !j.ready.Load() {
 		// The shard goes on in the next one already: nothing more is promised here,
 		// though it may take long until the writer comes by.
@@ -188,7 +188,7 @@ func (j *janitor) prepare() bool {
 		}
 		return true
 	}
-	j.lookAtDisk()
+	j.checkTight()
 	step := j.Step()
 	if short := j.Reserve() + step - seg.room.Load(); short > 0 {
 		j.store.space.Lock()
@@ -211,9 +211,9 @@ func (j *janitor) prepare() bool {
 	}
 	next, err := j.createNext()
 	if err != nil {
-		j.tried = time.Now()
+		j.nextTried = time.Now()
 		if isFull(err) || isScarce(err) {
-			j.lack.Store(&err)
+			j.nextErr.Store(&err)
 			poke(j.news)
 		} else {
 			j.fail(fmt.Errorf("making a segment: %w", err))
@@ -222,24 +222,24 @@ func (j *janitor) prepare() bool {
 	}
 	j.newest = next
 	j.next = next
-	j.lack.Store(nil)
+	j.nextErr.Store(nil)
 	j.ready.Store(true)
 	poke(j.news)
-	if f := j.prepared.Load(); f != nil && seg.spoken() >= j.store.segment {
+	if f := j.prepared.Load(); f != nil && seg.spokenFor() >= j.store.segment {
 		(*f)() // the shard may have nothing else to do
 	}
 	return true
 }
 
-// made tells whether there is a segment behind that one, which the writer is in.
-func (j *janitor) made(seg *segment) bool {
+// hasNext tells whether there is a segment behind that one, which the writer is in.
+func (j *janitor) hasNext(seg *segment) bool {
 	return j.newest != nil && j.newest.name.index > seg.name.index
 }
 
 // createNext makes the file of the next segment, for good.
 func (j *janitor) createNext() (*segment, error) {
 	seg, err := j.create()
-	if err != nil || !j.store.told {
+	if err != nil || !j.store.headersSynced {
 		return seg, err
 	}
 	if err := j.store.fs.SyncDir(j.store.cfg.Dir); err != nil {
@@ -274,7 +274,7 @@ func (j *janitor) refill() {
 	j.mu.Lock()
 	seg := j.writer.to
 	j.mu.Unlock()
-	if j.made(seg) && !j.ready.Load() {
+	if j.hasNext(seg) && !j.ready.Load() {
 		seg = j.newest // the shard goes on there already
 	}
 	j.fill(seg, j.Reserve()-seg.room.Load())

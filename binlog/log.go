@@ -34,19 +34,19 @@ type Log struct {
 	begun uint64   // the segment that was begun at the start; never changes
 	// tried and stayed are when there was no room for more, and for the next
 	// segment.
-	tried, stayed time.Time
-	lacked        int64     // bytes that there were not when it was tried
-	said          time.Time // when the disk was last said to be full
-	refusal       error     // why there was no room, when that was last so
-	announced     bool      // and it was not said since that there is room again
-	dropped       uint64    // segments before this one are needed no more
+	refusedAt, stayedAt time.Time
+	refusedBytes        int64     // bytes that there were not when it was tried
+	saidFullAt          time.Time // when the disk was last said to be full
+	fullErr             error     // why there was no room, when that was last so
+	saidFull            bool      // and it was not said since that there is room again
+	dropped             uint64    // segments before this one are needed no more
 
 	mu      sync.Mutex
 	queue   []*group // committed, not yet taken by the writer; under mu
 	free    []*group // to be used again; under mu
 	busy    bool     // the writer has taken something and not released it; under mu
 	queued  int      // records in queue; under mu
-	enough  int      // records that the writer waits for; 0 if it does not; under mu
+	wakeAt  int      // records that the writer waits for; 0 if it does not; under mu
 	closing bool     // under mu
 	// wake has room for one token for the writer.
 	wake chan struct{}
@@ -58,7 +58,7 @@ type Log struct {
 	ready atomic.Bool
 	// lack is why there is no next segment: the disk is full, or too many files are
 	// open. The janitor writes it.
-	lack atomic.Pointer[error]
+	nextErr atomic.Pointer[error]
 	// news has room for one token for the shard, which may wait for ready, lack,
 	// stuck or failure.
 	news chan struct{}
@@ -105,10 +105,10 @@ func newLog(st *Store, t *stream) (*Log, error) {
 		l.oldest.Store(t.names[0].index)
 		l.writer.previous = t.previous()
 	}
-	if err := l.writer.begin(seg, l.writer.seq); err != nil {
+	if err := l.writer.writeHeader(seg, l.writer.seq); err != nil {
 		return nil, errors.Join(fmt.Errorf("beginning %s: %w", seg.name, err), l.abandon(seg))
 	}
-	l.writer.take(seg)
+	l.writer.enter(seg)
 	l.begun = seg.name.index
 	l.to = seg
 	go l.writer.run()
@@ -164,12 +164,12 @@ func (l *Log) OnFailure(f func()) {
 func (l *Log) Segment() uint64 {
 	most := farBehind * l.store.segment
 	if l.tight.Load() {
-		most = l.largest()
+		most = l.largestIfTight()
 	}
-	if l.to.spoken() >= most {
-		l.await()
+	if l.to.spokenFor() >= most {
+		l.awaitNext()
 	}
-	if l.ready.Load() && l.to.spoken() >= l.store.segment-l.store.segment/16 {
+	if l.ready.Load() && l.to.spokenFor() >= l.store.segment-l.store.segment/16 {
 		l.roll()
 	}
 	return l.to.name.index
@@ -178,13 +178,13 @@ func (l *Log) Segment() uint64 {
 // farBehind is how many times as large as it should be a segment may become.
 const farBehind = 2
 
-// largest is the same where space is short, in bytes.
-func (l *Log) largest() int64 { return l.store.segment + l.store.segment/4 }
+// largestIfTight is the same where space is short, in bytes.
+func (l *Log) largestIfTight() int64 { return l.store.segment + l.store.segment/4 }
 
-// await waits for the next segment. It gives up if a full disk has no room for
+// awaitNext waits for the next segment. It gives up if a full disk has no room for
 // one, or too many files are open, and when nothing can be written.
-func (l *Log) await() {
-	for !l.ready.Load() && l.lack.Load() == nil && !l.stuck.Load() && l.Err() == nil {
+func (l *Log) awaitNext() {
+	for !l.ready.Load() && l.nextErr.Load() == nil && !l.stuck.Load() && l.Err() == nil {
 		<-l.news
 	}
 }
@@ -192,17 +192,17 @@ func (l *Log) await() {
 // roll goes on in the next segment. On a full disk that has to do with the
 // space that the one before has not used.
 func (l *Log) roll() {
-	if time.Since(l.stayed) < retry {
+	if time.Since(l.stayedAt) < retry {
 		return
 	}
-	l.lookAtDisk()
+	l.checkTight()
 	want := l.Reserve() + l.Step()
 	l.store.space.Lock() // what is given back is taken by nobody else
 	defer l.store.space.Unlock()
 	if err := l.next.allocate(want); err != nil {
 		l.noRoom(err)
 		if l.Err() != nil || !l.handOver(want) {
-			l.stayed = time.Now()
+			l.stayedAt = time.Now()
 			return
 		}
 	}
@@ -217,7 +217,7 @@ func (l *Log) roll() {
 // segment has it again.
 func (l *Log) handOver(most int64) bool {
 	given, err := l.to.giveBack(false)
-	least := max(l.promised()+int64(len(l.batch.buf)), minSegment-overhead) // the latter takes a page
+	least := max(l.owedNow()+int64(len(l.batch.buf)), minSegment-overhead) // the latter takes a page
 	for want, less := max(min(most, given), least), int64(SegmentOverhead); err == nil; want, less = max(want-less, least), 2*less {
 		if err = l.next.allocate(want); err == nil {
 			return true
@@ -242,7 +242,7 @@ func (l *Log) handOver(most int64) bool {
 
 // Put appends a job, all of it, and returns how many bytes that took.
 func (l *Log) Put(j *Job) int {
-	n := l.begin(sizeOfPut(len(j.Tube), len(j.Body), len(j.Unique)+len(j.Reducer)))
+	n := l.startRecord(sizeOfPut(len(j.Tube), len(j.Body), len(j.Unique)+len(j.Reducer)))
 	l.batch.buf = appendPut(l.batch.buf, j)
 	l.batch.records++
 	return len(l.batch.buf) - n
@@ -250,19 +250,19 @@ func (l *Log) Put(j *Job) int {
 
 // Change appends what a job has become, and returns how many bytes that took.
 func (l *Log) Change(m *Meta) int {
-	n := l.begin(maxMeta)
+	n := l.startRecord(maxMeta)
 	l.batch.buf = appendMeta(l.batch.buf, kindChange, m)
 	l.batch.records++
 	return len(l.batch.buf) - n
 }
 
 // Delete appends that a job is no more, and returns how many bytes that took.
-func (l *Log) Delete(id uint64) int { return l.number(kindDelete, id) }
+func (l *Log) Delete(id uint64) int { return l.putNumber(kindDelete, id) }
 
 // Drop appends that no job is in a segment before that one any more, and has
 // their files removed when that is safe.
 func (l *Log) Drop(segment uint64) int {
-	n := l.number(kindDrop, segment)
+	n := l.putNumber(kindDrop, segment)
 	l.batch.drop, l.dropped = segment, segment // not of a batch that the record had no place in
 	l.oldest.Store(segment)
 	return n
@@ -271,15 +271,15 @@ func (l *Log) Drop(segment uint64) int {
 // Dropping tells whether the files of segments that were dropped are still there.
 func (l *Log) Dropping() bool { return l.removed.Load() < l.dropped }
 
-func (l *Log) number(k kind, v uint64) int {
-	n := l.begin(maxMeta)
+func (l *Log) putNumber(k kind, v uint64) int {
+	n := l.startRecord(maxMeta)
 	l.batch.buf = appendNumber(l.batch.buf, k, v)
 	l.batch.records++
 	return len(l.batch.buf) - n
 }
 
-// begin returns where a record of that size will begin in the batch.
-func (l *Log) begin(size int) int {
+// startRecord returns where a record of that size will begin in the batch.
+func (l *Log) startRecord(size int) int {
 	if l.batch.records > 0 && len(l.batch.buf)+size > maxBatch {
 		// The deletes of jobs that were put so far are owed from now on.
 		l.Commit(nil, int(l.jobs.Load())+l.fresh)
@@ -350,7 +350,7 @@ func (l *Log) Commit(held Held, live int) bool {
 		last.promise += g.promise
 		last.drop = max(last.drop, g.drop)
 		last.wait(held)
-		enough := l.count(g.records)
+		enough := l.countQueued(g.records)
 		l.mu.Unlock()
 		g.reset()
 		if enough {
@@ -360,7 +360,7 @@ func (l *Log) Commit(held Held, live int) bool {
 	}
 	g.wait(held)
 	l.queue = append(l.queue, g)
-	enough := l.count(g.records) || !l.busy
+	enough := l.countQueued(g.records) || !l.busy
 	l.busy = true
 	if n := len(l.free); n > 0 {
 		l.batch, l.free = l.free[n-1], l.free[:n-1]
@@ -374,12 +374,12 @@ func (l *Log) Commit(held Held, live int) bool {
 	return false
 }
 
-// count counts records in the queue, and tells whether they are now what the
+// countQueued counts records in the queue, and tells whether they are now what the
 // writer waits for. The caller holds mu.
-func (l *Log) count(records int) bool {
+func (l *Log) countQueued(records int) bool {
 	before := l.queued
 	l.queued += records
-	return before < l.enough && l.queued >= l.enough
+	return before < l.wakeAt && l.queued >= l.wakeAt
 }
 
 // poke puts a token into a channel with room for one.
@@ -447,8 +447,8 @@ func (l *Log) keeps(seg *segment) bool {
 	return l.full.Load() || err == nil && free < seg.allocated.Load()-seg.size.Load()
 }
 
-// without calls f while what the closed log has kept is given back.
-func (l *Log) without(f func() error) error {
+// lendSpace calls f while what the closed log has kept is given back.
+func (l *Log) lendSpace(f func() error) error {
 	seg := l.writer.to
 	file, err := l.store.fs.OpenWrite(filepath.Join(l.store.cfg.Dir, seg.name.String()))
 	if err != nil {

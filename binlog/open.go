@@ -34,7 +34,7 @@ func (st *Store) open() error {
 	if st.manifest, err = readManifest(st.fs, dir); err != nil && !errors.Is(err, errManifest) {
 		return err
 	}
-	st.illegible = isUnreadable(err)
+	st.manifestUnreadable = isUnreadable(err)
 	if err := st.list(err); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (st *Store) list(manifest error) error {
 				continue
 			}
 			if ok && !n.farOff() {
-				st.taken(n)
+				st.noteName(n)
 			}
 			foreign = append(foreign, name)
 		case strings.HasPrefix(name, "binlog."):
@@ -152,7 +152,7 @@ func (st *Store) list(manifest error) error {
 			foreign = append(foreign, f.String())
 			continue
 		}
-		st.taken(f.segmentName)
+		st.noteName(f.segmentName)
 		files = append(files, f)
 	}
 	for _, name := range foreign {
@@ -164,14 +164,14 @@ func (st *Store) list(manifest error) error {
 		}
 		return int(int64(a.index) - int64(b.index))
 	})
-	st.sortStreams(st.own(files, manifest))
+	st.assignStreams(st.ownSegments(files, manifest))
 	return nil
 }
 
-// taken notes that there is a file of that name, whatever it is.
-func (st *Store) taken(n segmentName) {
-	st.index.Store(max(st.index.Load(), n.index))
-	st.newest = max(st.newest, n.epoch)
+// noteName notes that there is a file of that name, whatever it is.
+func (st *Store) noteName(n segmentName) {
+	st.lastIndex.Store(max(st.lastIndex.Load(), n.index))
+	st.newestEpoch = max(st.newestEpoch, n.epoch)
 }
 
 func (st *Store) reportForeign(name string) {
@@ -181,8 +181,8 @@ func (st *Store) reportForeign(name string) {
 // segmentFile is a file that has the name of a segment.
 type segmentFile struct {
 	segmentName
-	id    uint64 // of the directory that it belongs to, as its header says; 0 if that is not intact
-	crash bool   // if it is not, a crash may have left it so
+	id        uint64 // of the directory that it belongs to, as its header says; 0 if that is not intact
+	maybeTorn bool   // if it is not, a crash may have left it so
 }
 
 // readHeaders finds out where segments belong. It refuses a directory with
@@ -192,7 +192,7 @@ func (st *Store) readHeaders(names []segmentName) (files []segmentFile, err erro
 		f, err := st.readHeader(n)
 		if errors.Is(err, fs.ErrNotExist) {
 			// Dump goes without the lock: a server may clean here.
-			f, err = segmentFile{segmentName: n, crash: true}, nil
+			f, err = segmentFile{segmentName: n, maybeTorn: true}, nil
 		}
 		if err != nil {
 			return nil, err
@@ -219,7 +219,7 @@ func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 	if file.trouble != nil {
 		return s, file.trouble
 	}
-	s.crash = tornHeader(b) && len(file.holes) == 0
+	s.maybeTorn = tornHeader(b) && len(file.holes) == 0
 	h, err := decodeHeader(b, n)
 	var future versionError
 	if errors.As(err, &future) {
@@ -231,10 +231,10 @@ func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 	return s, nil
 }
 
-// own finds out whether the manifest counts, and which id the directory has. It
+// ownSegments finds out whether the manifest counts, and which id the directory has. It
 // returns the segments but those of other directories, which stay as they are.
 // The error is that of reading the manifest.
-func (st *Store) own(files []segmentFile, manifest error) (own []segmentFile) {
+func (st *Store) ownSegments(files []segmentFile, manifest error) (own []segmentFile) {
 	wrong := ""
 	switch m := st.manifest; {
 	case manifest != nil:
@@ -266,7 +266,7 @@ func (st *Store) own(files []segmentFile, manifest error) (own []segmentFile) {
 	if wrong != "" {
 		st.report(Damage{manifestName, 0, wrong + ": the newest state of each job in any segment counts"})
 	}
-	st.lost = st.manifest == nil && len(own) > 0
+	st.manifestLost = st.manifest == nil && len(own) > 0
 	return own
 }
 
@@ -303,8 +303,8 @@ func outdated(m *manifest, own []segmentFile) bool {
 	return newer && m.shards > 0 // with none, nothing counts yet
 }
 
-// sortStreams finds out which streams there are to be read.
-func (st *Store) sortStreams(files []segmentFile) {
+// assignStreams finds out which streams there are to be read.
+func (st *Store) assignStreams(files []segmentFile) {
 	if m := st.manifest; m != nil {
 		st.epoch = m.epoch
 		for i := range m.shards {
@@ -326,7 +326,7 @@ func (st *Store) sortStreams(files []segmentFile) {
 	for _, f := range files {
 		n := f.segmentName
 		switch {
-		case st.lost:
+		case st.manifestLost:
 			st.rearranged = true
 			st.epoch = max(st.epoch, n.epoch)
 			i := slices.IndexFunc(st.streams, func(t *stream) bool { return t.epoch == n.epoch && t.shard == n.shard })
@@ -340,7 +340,7 @@ func (st *Store) sortStreams(files []segmentFile) {
 		case st.wasDamaged(n):
 			st.asideLater(n.String())
 			st.leftovers = append(st.leftovers, n.String())
-		case f.id != 0 || f.crash:
+		case f.id != 0 || f.maybeTorn:
 			st.leftovers = append(st.leftovers, n.String())
 		default:
 			st.reportForeign(n.String())

@@ -155,7 +155,7 @@ type records struct {
 	rest []byte
 	bad  bool
 	// old is that they are of version 1 of the format, which knows no Task.
-	old bool
+	version1 bool
 	// names are those of tubes and reducers, so that each is one string; kept is
 	// how many bytes they have.
 	names map[string]string
@@ -219,7 +219,7 @@ func (d *records) put(j *Job, task bool) {
 	j.Created = int64(d.fixed())
 	j.Task, j.Unique, j.Reducer = task, "", ""
 	if task {
-		d.bad = d.bad || d.old
+		d.bad = d.bad || d.version1
 		j.Tube = d.name(d.length())
 		j.Unique = string(d.bytes(d.length()))
 		j.Reducer = d.name(d.length())

@@ -161,7 +161,7 @@ func TestRecordsAreWrittenAsTheyWere(t *testing.T) {
 			file, err := os.ReadFile(path)
 			must(t, err)
 			for _, b := range Blocks(file) {
-				d := records{rest: b.plain, old: version == 1}
+				d := records{rest: b.plain, version1: version == 1}
 				var r record
 				for rest := d.rest; d.next(&r); rest = d.rest {
 					var now []byte
@@ -196,7 +196,7 @@ func TestRecordsThatMakeNoSense(t *testing.T) {
 		if d := (records{rest: []byte(good)}); !d.next(new(record)) || d.bad || len(d.rest) > 0 {
 			t.Errorf("%q is taken for no record", good)
 		}
-		if d := (records{rest: []byte(good), old: true}); d.next(new(record)) || !d.bad {
+		if d := (records{rest: []byte(good), version1: true}); d.next(new(record)) || !d.bad {
 			t.Errorf("%q is taken for a record of version 1", good)
 		}
 	}

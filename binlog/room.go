@@ -57,7 +57,7 @@ func (s *segment) close() error {
 // create makes the file of a new segment.
 func (l *Log) create() (*segment, error) {
 	st := l.store
-	name := segmentName{l.stream.epoch, l.stream.shard, st.index.Add(1)}
+	name := segmentName{l.stream.epoch, l.stream.shard, st.lastIndex.Add(1)}
 	if name.index > maxIndex { // it would not be known again
 		return nil, fmt.Errorf("there is a segment with a number close to %d, the highest that there can be: move it elsewhere if it is foreign", maxIndex)
 	}
@@ -142,8 +142,8 @@ func (s *segment) giveBack(forGood bool) (given int64, err error) {
 	return given, nil
 }
 
-// spoken is how many bytes are written, or will be.
-func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
+// spokenFor is how many bytes are written, or will be.
+func (s *segment) spokenFor() int64 { return s.allocated.Load() - s.room.Load() }
 
 // Reserve is how many bytes puts leave alone: for changes of the jobs that are
 // there, for their deletes, and for cleaning, which has to write before it can
@@ -151,31 +151,31 @@ func (s *segment) spoken() int64 { return s.allocated.Load() - s.room.Load() }
 func (l *Log) Reserve() int64 {
 	n := l.spare() + SegmentOverhead + owedDeletes(l.jobs.Load())
 	if l.tight.Load() {
-		return n + l.changes()
+		return n + l.extraIfTight()
 	}
 	return n + l.Extra()
 }
 
-// changes is what is set aside, beside the rest, for as long as the disk is nearly
+// extraIfTight is what is set aside, beside the rest, for as long as the disk is nearly
 // full: for a change of each job, and for what cleaning copies then.
-func (l *Log) changes() int64 { return l.copies() + owedChanges(l.jobs.Load()) }
+func (l *Log) extraIfTight() int64 { return l.mostCopies() + owedChanges(l.jobs.Load()) }
 
 // Extra is how much of that is set aside, in bytes, while the disk is not nearly
 // full, which it may be within a moment if another program fills it: as much as
 // half of what the jobs take, at most. There is less of no use for that, see
 // shard's tidy. Any goroutine may call it.
-func (l *Log) Extra() int64 { return min(l.changes(), l.live.Load()/2) }
+func (l *Log) Extra() int64 { return min(l.extraIfTight(), l.live.Load()/2) }
 
 // spare is what is set aside for cleaning: a segment's worth.
 func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
 
-// copies is how much cleaning may have to write again before it can give back:
+// mostCopies is how much cleaning may have to write again before it can give back:
 // one of the largest segments.
-func (l *Log) copies() int64 { return min(l.largest()+l.Step(), maxReserve) }
+func (l *Log) mostCopies() int64 { return min(l.largestIfTight()+l.Step(), maxReserve) }
 
-// lookAtDisk finds out whether the disk is nearly full. Then all of changes is set
+// checkTight finds out whether the disk is nearly full. Then all of changes is set
 // aside as well, for which otherwise there is enough on the disk.
-func (l *Log) lookAtDisk() {
+func (l *Log) checkTight() {
 	free, err := l.store.fs.Free(l.store.cfg.Dir)
 	need := l.Reserve() + l.Step() + owedChanges(l.jobs.Load())
 	l.tight.Store(err != nil || free < 8*int64(l.store.cfg.Shards)*need)
@@ -234,7 +234,7 @@ func MostPut(tube, body, task int) int { return sizeOfPut(tube, body, task) }
 // enough space for all that may become of those that are there. If it does, the job
 // is counted as put: then it must be.
 func (l *Log) FitsPut(n int) bool {
-	if err := l.lack.Load(); err != nil && l.to.spoken() >= l.store.segment {
+	if err := l.nextErr.Load(); err != nil && l.to.spokenFor() >= l.store.segment {
 		l.noRoom(*err)
 		return false
 	}
@@ -246,8 +246,8 @@ func (l *Log) FitsPut(n int) bool {
 		l.full.Store(false)
 		poke(l.janitor.wake) // it looks at the disk again
 	}
-	if l.announced { // else it comes and goes
-		l.announced = false
+	if l.saidFull { // else it comes and goes
+		l.saidFull = false
 		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
 	}
 	return true
@@ -259,41 +259,41 @@ func (l *Log) NoRoom() error {
 	if err := l.Err(); err != nil {
 		return err
 	}
-	return l.store.wrap(l.refusal)
+	return l.store.wrap(l.fullErr)
 }
 
-// promised is how many bytes deletes may take.
-func (l *Log) promised() int64 {
+// owedNow is how many bytes deletes may take.
+func (l *Log) owedNow() int64 {
 	return owedDeletes(l.jobs.Load()) + int64(l.fresh)*(owedDelete+owedBlock)
 }
 
 // FitsChange tells whether there is room for a change of a job. On a full disk
 // that leaves room for cleaning to write so many bytes again, or there would be no
 // way back; unless it has not as much anyway.
-func (l *Log) FitsChange(copies int64) bool { return l.setAside(l.forChange(copies)) }
+func (l *Log) FitsChange(copies int64) bool { return l.setAside(l.needForChange(copies)) }
 
-// forChange is how many bytes have to be set aside for that.
-func (l *Log) forChange(copies int64) int64 {
-	n := maxMeta + blockOverhead + l.kept()
-	if l.full.Load() && copies <= l.copies()+l.spare() {
+// needForChange is how many bytes have to be set aside for that.
+func (l *Log) needForChange(copies int64) int64 {
+	n := maxMeta + blockOverhead + l.leftByChanges()
+	if l.full.Load() && copies <= l.mostCopies()+l.spare() {
 		n += copies + 2*SegmentOverhead // it goes on in the next segment meanwhile, or twice
 	}
 	return n
 }
 
-// kept is how many bytes changes and cleaning leave alone.
-func (l *Log) kept() int64 { return l.promised() + SegmentOverhead }
+// leftByChanges is how many bytes changes and cleaning leave alone.
+func (l *Log) leftByChanges() int64 { return l.owedNow() + SegmentOverhead }
 
 // Short tells whether on a full disk there is little more room than cleaning
 // needs.
 func (l *Log) Short() bool {
-	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.kept()+l.copies()+l.spare()/2)
+	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.leftByChanges()+l.mostCopies()+l.spare()/2)
 }
 
 // Scarce tells whether on a full disk there is hardly room for a change, see
 // FitsChange: it does so before there is none.
 func (l *Log) Scarce(copies int64) bool {
-	return l.full.Load() && !l.setAside(l.forChange(copies)+l.spare()/16)
+	return l.full.Load() && !l.setAside(l.needForChange(copies)+l.spare()/16)
 }
 
 // FitsCopy tells whether there is room for cleaning to write that many bytes.
@@ -302,7 +302,7 @@ func (l *Log) FitsCopy(n int64) bool {
 	if !l.full.Load() && l.setAside(n+l.Reserve()) {
 		return true
 	}
-	return l.setAside(n + l.kept())
+	return l.setAside(n + l.leftByChanges())
 }
 
 // setAside tells whether that many bytes are set aside and not spoken for; it
@@ -313,14 +313,14 @@ func (l *Log) setAside(n int64) bool {
 		return true
 	}
 	if l.freed.Swap(false) {
-		l.tried = time.Time{}
+		l.refusedAt = time.Time{}
 	}
 	// That there was not as much as for a put, or to begin cleaning, does not say
 	// that there is not enough for a change.
-	if l.full.Load() && time.Since(l.tried) < retry && short >= l.lacked {
+	if l.full.Load() && time.Since(l.refusedAt) < retry && short >= l.refusedBytes {
 		return false
 	}
-	l.lookAtDisk()
+	l.checkTight()
 	l.store.space.Lock()
 	defer l.store.space.Unlock()
 	err := l.to.allocate(short + l.Step())
@@ -328,7 +328,7 @@ func (l *Log) setAside(n int64) bool {
 		err = l.to.allocate(short)
 	}
 	if err != nil {
-		l.tried, l.lacked = time.Now(), short
+		l.refusedAt, l.refusedBytes = time.Now(), short
 		l.noRoom(err)
 		return false
 	}
@@ -350,10 +350,10 @@ func (l *Log) Holds(jobs int, bytes int64) {
 	if jobs == 0 {
 		return
 	}
-	l.lookAtDisk()
+	l.checkTight()
 	want := l.Reserve()
 	if free, err := l.store.fs.Free(l.store.cfg.Dir); err == nil {
-		want = min(want, max(l.kept(), free/int64(max(1, sharers))))
+		want = min(want, max(l.leftByChanges(), free/int64(max(1, sharers))))
 	}
 	l.fill(l.to, want-l.unspoken())
 }
@@ -395,12 +395,12 @@ func (l *Log) noRoom(err error) {
 		return
 	}
 	l.full.Store(true)
-	l.refusal = err
+	l.fullErr = err
 	if l.store.rewriting.Load() {
 		return // nobody puts anything: NoRoom says it
 	}
-	if !l.announced && time.Since(l.said) >= quiet {
-		l.said, l.announced = time.Now(), true
+	if !l.saidFull && time.Since(l.saidFullAt) >= quiet {
+		l.saidFullAt, l.saidFull = time.Now(), true
 		l.store.log.Error("binlog: "+what+": puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
 	}
 }

@@ -103,10 +103,10 @@ func (s *scanner) peek(at int64, n int) []byte {
 	return b[:min(n, len(b))]
 }
 
-// tail tells what is behind the last block: nothing, or zeros that were set
+// endsClean tells what is behind the last block: nothing, or zeros that were set
 // aside, or a block that was being written when the power failed; or, which it
 // reports as false, something else, or what cannot be read.
-func (s *scanner) tail() (torn bool) {
+func (s *scanner) endsClean() (torn bool) {
 	end := s.pos // of what is not zero
 	hole := false
 	zeros := 0 // sectors, or parts of one, since then

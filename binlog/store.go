@@ -57,29 +57,29 @@ type Store struct {
 	log  *slog.Logger
 	lock Unlocker
 
-	manifest *manifest // nil if it is damaged
-	streams  []*stream
-	lost     bool // the manifest is damaged or missing, and there are segments
+	manifest     *manifest // nil if it is damaged
+	streams      []*stream
+	manifestLost bool // the manifest is damaged or missing, and there are segments
 	// beanstalkd are its files that are to be imported: one more stream.
-	beanstalkd []string
-	leftovers  []string // files of our own that are of no use any more
-	keep       []string // files of beanstalkd that were imported and are to be moved
-	idle       []string // files of beanstalkd without jobs, beside our own, that are to be moved
+	toImport  []string
+	leftovers []string // files of our own that are of no use any more
+	imported  []string // files of beanstalkd that were imported and are to be moved
+	jobless   []string // files of beanstalkd without jobs, beside our own, that are to be moved
 
-	rearranged bool          // what was read does not stay where it is
-	counts     bool          // what is written counts from now on
-	rewriting  atomic.Bool   // all jobs are being written again: if that fails nobody is served, and the start says why
-	elseToDo   string        // if there is no room for that, as of Begin
-	told       bool          // what says that a segment is there is believed: its header is synced before
-	epoch      uint32        // that is written
-	newest     uint32        // epoch of any segment that there is
-	illegible  bool          // the disk cannot read the manifest
-	id         uint64        // of the directory, at random
-	segment    int64         // size of a segment, in bytes
-	index      atomic.Uint64 // the highest of a segment
-	lastID     uint64        // as it was read back
-	importedID uint64        // the highest in the imported files, also of a deleted job
-	logs       []*Log
+	rearranged         bool          // what was read does not stay where it is
+	committed          bool          // what is written counts from now on
+	rewriting          atomic.Bool   // all jobs are being written again: if that fails nobody is served, and the start says why
+	noRoomAdvice       string        // if there is no room for that, as of Begin
+	headersSynced      bool          // what says that a segment is there is believed: its header is synced before
+	epoch              uint32        // that is written
+	newestEpoch        uint32        // epoch of any segment that there is
+	manifestUnreadable bool          // the disk cannot read the manifest
+	id                 uint64        // of the directory, at random
+	segment            int64         // size of a segment, in bytes
+	lastIndex          atomic.Uint64 // the highest of a segment
+	replayedID         uint64        // as it was read back
+	importedID         uint64        // the highest in the imported files, also of a deleted job
+	logs               []*Log
 
 	// space keeps shards from taking space on a full disk that one of them has
 	// given back to take it again elsewhere. It is held while space is set aside.
@@ -119,8 +119,8 @@ func (st *Store) wrap(err error) error {
 		err = fmt.Errorf("%w: stop that one first, or use another directory", err)
 	case errors.Is(err, fs.ErrPermission):
 		err = fmt.Errorf("%w: the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", err, os.Geteuid())
-	case isFull(err) && st.rewriting.Load() && st.elseToDo != "":
-		err = fmt.Errorf("there is no room to write all jobs again, each for its shard: %w: %s; nothing is lost", err, st.elseToDo)
+	case isFull(err) && st.rewriting.Load() && st.noRoomAdvice != "":
+		err = fmt.Errorf("there is no room to write all jobs again, each for its shard: %w: %s; nothing is lost", err, st.noRoomAdvice)
 	case errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("%w: correct the path, or move the file that is in the way", err)
 	}
@@ -129,15 +129,15 @@ func (st *Store) wrap(err error) error {
 
 // wrapBegin is wrap of an error by which a server does not start.
 func (st *Store) wrapBegin(err error) error {
-	if isFull(err) && !(st.rewriting.Load() && st.elseToDo != "") {
+	if isFull(err) && !(st.rewriting.Load() && st.noRoomAdvice != "") {
 		err = fmt.Errorf("%w: make room on the disk, which may also want for inodes; nothing is lost", err)
 	}
 	return st.wrap(err)
 }
 
-// withoutRoom is what to do where there is no room to write all jobs again, nothing
+// adviseRoom is what to do where there is no room to write all jobs again, nothing
 // if there are none.
-func (st *Store) withoutRoom() string {
+func (st *Store) adviseRoom() string {
 	switch m := st.manifest; {
 	case st.Streams() == 0:
 		return ""
@@ -175,7 +175,7 @@ func (st *Store) Damages() []Damage {
 // Streams returns how many streams there are to be replayed.
 func (st *Store) Streams() int {
 	n := len(st.streams)
-	if len(st.beanstalkd) > 0 {
+	if len(st.toImport) > 0 {
 		n++
 	}
 	return n
@@ -226,9 +226,9 @@ const unsyncedIDs = 1 << 26
 // highestID is the same while logs are written.
 func (st *Store) highestID() uint64 {
 	if st.cfg.LastID != nil {
-		return max(st.cfg.LastID(), st.lastID)
+		return max(st.cfg.LastID(), st.replayedID)
 	}
-	return st.lastID
+	return st.replayedID
 }
 
 // Stats are the figures of a binlog that stats reports, all together.
@@ -255,7 +255,7 @@ func (st *Store) Stats() Stats {
 func (st *Store) Close() error {
 	err := st.closeLogs()
 	if err == nil {
-		err = st.ended()
+		err = st.recordEnd()
 	}
 	st.unlock()
 	return err
@@ -268,7 +268,7 @@ func (st *Store) closeLogs() error {
 	for _, l := range st.logs {
 		errs = append(errs, l.Close())
 	}
-	if len(st.logs) > 0 && st.rearranged && !st.counts {
+	if len(st.logs) > 0 && st.rearranged && !st.committed {
 		st.takeBack()
 	}
 	return errors.Join(errs...)

@@ -38,20 +38,20 @@ type stream struct {
 	synced       uint64        // all blocks before that one were on the disk, as the manifest says; 0 if not known
 
 	// What reading it back has told.
-	segments []Segment
-	last     uint64        // sequence number of the last block, or above it
-	lastID   uint64        // the highest job id
-	oldest   uint64        // the oldest segment that is needed
-	tail     segmentName   // of the last segment that was read
-	end      int64         // of the last block in it
-	size     int64         // of its file
-	torn     bool          // what follows it is nothing, or a block that was cut off
-	unbegun  []segmentName // files that a crash has left before they were anything
-	unread   []segmentName // those of which nothing can be read
-	unsure   segmentName   // the last but for those, if it is unread and nothing tells that it had begun
-	lost     uint64        // the last segment, if it is known to have been there and is not; else 0
-	gaps     []gap         // that the manifest of this start has
-	widened  bool          // one of them is new
+	segments    []Segment
+	last        uint64        // sequence number of the last block, or above it
+	lastID      uint64        // the highest job id
+	oldest      uint64        // the oldest segment that is needed
+	tail        segmentName   // of the last segment that was read
+	end         int64         // of the last block in it
+	size        int64         // of its file
+	cleanEnd    bool          // what follows it is nothing, or a block that was cut off
+	unbegun     []segmentName // files that a crash has left before they were anything
+	unread      []segmentName // those of which nothing can be read
+	unsure      segmentName   // the last but for those, if it is unread and nothing tells that it had begun
+	lostTail    uint64        // the last segment, if it is known to have been there and is not; else 0
+	gaps        []gap         // that the manifest of this start has
+	gapsChanged bool          // one of them is new
 }
 
 // replay reads the stream back. One stream may be read beside others.
@@ -74,20 +74,20 @@ func (t *stream) replay(st *Store, sink Sink) error {
 // replayer is the state of a replay.
 type replayer struct {
 	*stream
-	store    *Store
-	sink     Sink
-	unpacker unpacker
-	records  records
-	record   record
-	next     uint64   // the sequence number that comes next; 0 if not known
-	hidden   uint64   // how many blocks there may be in what could not be read since
-	unseen   uint64   // how many jobs may have been put there
-	rolled   uint64   // the segment in which the stream goes on, as last said
-	passed   uint64   // the last segment that is there, read or not
-	headless bool     // the header of the tail is damaged
-	dump     *dumper  // nil but in Dump
-	failures int      // how many reads may still fail, see holed
-	missed   []uint64 // segments that were not there when one behind them was read, see miss
+	store        *Store
+	sink         Sink
+	unpacker     unpacker
+	records      records
+	record       record
+	next         uint64   // the sequence number that comes next; 0 if not known
+	hiddenBlocks uint64   // how many blocks there may be in what could not be read since
+	hiddenJobs   uint64   // how many jobs may have been put there
+	rollsTo      uint64   // the segment in which the stream goes on, as last said
+	lastPassed   uint64   // the last segment that is there, read or not
+	headless     bool     // the header of the tail is damaged
+	dump         *dumper  // nil but in Dump
+	failures     int      // how many reads may still fail, see holed
+	absent       []uint64 // segments that were not there when one behind them was read, see noteAbsent
 }
 
 // report reports a damage. If it is in a file of the stream, that is not removed
@@ -154,16 +154,16 @@ func (r *replayer) header(name segmentName, sc *scanner) (counts bool, err error
 	case errors.As(err, &future):
 		return false, err
 	case err == nil:
-		r.begin(&h)
+		r.enter(&h)
 		r.dump.segment(&h)
-	case sc.file.lost():
+	case sc.file.allHoles():
 		r.skipUnread(name, sc.file)
 		return false, nil
 	case !errors.Is(err, errHeader):
 		r.skipFile(name)
 		r.report(name, 0, "%v: the file is ignored", err)
 		return false, nil
-	case !r.told(name) && (r.isLast(name) || r.unnamed(name)) && unbegun(sc, r.next):
+	case !r.knownBegun(name) && (r.isLast(name) || r.unnamed(name)) && unbegun(sc, r.next):
 		// The server went down before anything in it counted.
 		r.stream.unbegun = append(r.stream.unbegun, name)
 		r.moveGaps(name)
@@ -175,7 +175,7 @@ func (r *replayer) header(name segmentName, sc *scanner) (counts bool, err error
 	r.pass(name)
 	r.tail, r.end, r.size, r.headless = name, segmentHeader, sc.size, err != nil
 	// Where the header is damaged the version is 0, and any record is read.
-	r.records.old = h.version == 1
+	r.records.version1 = h.version == 1
 	return true, nil
 }
 
@@ -194,11 +194,11 @@ func (r *replayer) blocks(name segmentName, sc *scanner) (bytes int64) {
 			r.report(name, at, "a block of %d bytes has been read before, or is out of place: it is ignored", sc.pos-at)
 			continue
 		}
-		if k.seq > r.next && at == r.end && r.hidden == 0 && !(r.headless && at == segmentHeader && r.leftOut(r.next, k.seq)) {
+		if k.seq > r.next && at == r.end && r.hiddenBlocks == 0 && !(r.headless && at == segmentHeader && r.isGap(r.next, k.seq)) {
 			r.report(name, at, "%s missing in front of this one: %s", blocksAre(k.seq-r.next), recordsLost)
 		}
 		r.next, r.end = k.seq+1, sc.pos
-		r.hidden = 0 // its number tells how many they were
+		r.hiddenBlocks = 0 // its number tells how many they were
 		bytes += r.block(name, at, &k, stored)
 	}
 }
@@ -208,7 +208,7 @@ func (r *replayer) blocks(name segmentName, sc *scanner) (bytes int64) {
 func (r *replayer) block(name segmentName, at int64, k *block, stored []byte) (bytes int64) {
 	plain, err := r.unpacker.unpack(k, stored)
 	if err == nil {
-		r.dump.block(name, at, k, plain, r.records.old)
+		r.dump.block(name, at, k, plain, r.records.version1)
 		err = r.apply(plain, name.index)
 	}
 	if err != nil {
@@ -220,14 +220,14 @@ func (r *replayer) block(name segmentName, at int64, k *block, stored []byte) (b
 // rest looks at what is behind the last block of a segment, and tells what could
 // not be read of all of it.
 func (r *replayer) rest(name segmentName, sc *scanner) {
-	r.torn = sc.tail()
+	r.cleanEnd = sc.endsClean()
 	for _, h := range sc.file.holes {
 		r.report(name, h.from, "%d bytes cannot be read: %v", h.to-h.from, sc.file.err)
 	}
 	if !sc.file.intact(sc.pos, sc.size) {
 		r.hide(sc.size - sc.pos)
 	}
-	r.dump.tail(name, sc, r.torn)
+	r.dump.tail(name, sc, r.cleanEnd)
 }
 
 // unbegun tells whether the header of a segment never came to the disk, all of
@@ -243,14 +243,14 @@ func unbegun(sc *scanner, next uint64) bool {
 	return len(sc.file.holes) == 0 && (!ok || k.seq < next)
 }
 
-// told tells whether it is known of a segment that its header came to the disk.
+// knownBegun tells whether it is known of a segment that its header came to the disk.
 // A server that syncs has written and synced it before the manifest says that it
 // was begun (see Store.begin), and before the segment in front of it says that
 // the stream goes on there (see writer.roll): so a crash leaves no such segment
 // without one. Where the server never syncs, the manifest and what is in front
 // may be on the disk, and the header not.
-func (r *replayer) told(name segmentName) bool {
-	return r.synced != 0 && (name.index == r.begun || name.index == r.rolled)
+func (r *replayer) knownBegun(name segmentName) bool {
+	return r.synced != 0 && (name.index == r.begun || name.index == r.rollsTo)
 }
 
 // unnamed tells whether a segment is not the last any more for no other reason than
@@ -281,7 +281,7 @@ func (r *replayer) moveGaps(name segmentName) {
 	for i := range r.gaps {
 		if g := &r.gaps[i]; g.behind == name && r.tail.index != 0 {
 			g.behind = r.tail
-			r.widened = true // the manifest has to say so before the file is gone
+			r.gapsChanged = true // the manifest has to say so before the file is gone
 		}
 	}
 }
@@ -292,8 +292,8 @@ func (r *replayer) moveGaps(name segmentName) {
 // ids of those in them, or one of two would be lost. How many there are is not
 // known, but a put takes more than a byte, however it is compressed.
 func (r *replayer) hide(bytes int64) {
-	r.hidden += uint64(bytes)/blockOverhead + 1
-	r.unseen += uint64(bytes)
+	r.hiddenBlocks += uint64(bytes)/blockOverhead + 1
+	r.hiddenJobs += uint64(bytes)
 }
 
 // skipUnread goes on behind a segment of which nothing can be read. It stays a
@@ -302,8 +302,8 @@ func (r *replayer) hide(bytes int64) {
 // read all the time.
 func (r *replayer) skipUnread(name segmentName, f *holed) {
 	r.report(name, 0, "the file cannot be read (%v): the next start tries again", f.err)
-	if r.tail.index != 0 && r.passed == r.tail.index && !r.torn && r.rolled != name.index {
-		r.badEnd()
+	if r.tail.index != 0 && r.lastPassed == r.tail.index && !r.cleanEnd && r.rollsTo != name.index {
+		r.reportBadEnd()
 	}
 	r.pass(name)
 	r.unread = append(r.unread, name)
@@ -313,17 +313,17 @@ func (r *replayer) skipUnread(name segmentName, f *holed) {
 // pass goes on to a segment. The one before it may have announced another, which
 // is not there then.
 func (r *replayer) pass(name segmentName) {
-	if r.rolled > r.passed && r.rolled < name.index {
-		r.miss(r.rolled)
+	if r.rollsTo > r.lastPassed && r.rollsTo < name.index {
+		r.noteAbsent(r.rollsTo)
 	}
-	r.passed = name.index
+	r.lastPassed = name.index
 }
 
-// miss notes that a segment is not there. That is no damage if it was dropped,
+// noteAbsent notes that a segment is not there. That is no damage if it was dropped,
 // which may be told further on.
-func (r *replayer) miss(index uint64) {
-	if !slices.Contains(r.missed, index) {
-		r.missed = append(r.missed, index)
+func (r *replayer) noteAbsent(index uint64) {
+	if !slices.Contains(r.absent, index) {
+		r.absent = append(r.absent, index)
 	}
 }
 
@@ -335,23 +335,23 @@ func (r *replayer) skipFile(name segmentName) {
 
 func (r *replayer) isLast(name segmentName) bool { return name == r.names[len(r.names)-1] }
 
-// begin compares the header of a segment with what came before it.
-func (r *replayer) begin(h *header) {
+// enter compares the header of a segment with what came before it.
+func (r *replayer) enter(h *header) {
 	switch {
-	case r.passed == 0:
-	case h.previous > r.passed:
-		r.miss(h.previous)
-	case r.passed != r.tail.index: // how that ends was looked at when one was skipped
+	case r.lastPassed == 0:
+	case h.previous > r.lastPassed:
+		r.noteAbsent(h.previous)
+	case r.lastPassed != r.tail.index: // how that ends was looked at when one was skipped
 	case r.headless && r.end == segmentHeader: // it is told that all of it is lost
-	case !r.torn && r.rolled != h.index:
-		r.badEnd()
-	case r.hidden == 0 && r.next != 0:
-		r.ends(h.first)
+	case !r.cleanEnd && r.rollsTo != h.index:
+		r.reportBadEnd()
+	case r.hiddenBlocks == 0 && r.next != 0:
+		r.checkEnd(h.first)
 	}
 	if h.first > r.next {
 		r.next = h.first
 	}
-	r.hidden, r.unseen = 0, 0 // it knows how many they were
+	r.hiddenBlocks, r.hiddenJobs = 0, 0 // it knows how many they were
 	r.lastID = max(r.lastID, h.lastID)
 	r.oldest = max(r.oldest, h.oldest)
 }
@@ -374,7 +374,7 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 			r.oldest = max(r.oldest, rec.number)
 			r.sink.Drop(rec.number)
 		case kindRoll:
-			r.rolled = rec.number
+			r.rollsTo = rec.number
 			r.next-- // the next block has the same number, see writer.roll
 		}
 	}
@@ -388,23 +388,23 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 func (r *replayer) finish() {
 	defer func() {
 		r.last = r.highest()
-		r.lastID += min(r.unseen, math.MaxUint64-r.lastID)
-		if r.hidden > 0 {
-			r.leaveOut()
+		r.lastID += min(r.hiddenJobs, math.MaxUint64-r.lastID)
+		if r.hiddenBlocks > 0 {
+			r.addGap()
 		}
 		r.gaps = slices.DeleteFunc(r.gaps, func(g gap) bool { return g.behind.index < r.oldest })
 	}()
 	if len(r.names) == 0 {
-		r.lose(r.begun)
+		r.loseTail(r.begun)
 		return
 	}
-	for _, index := range r.missed {
+	for _, index := range r.absent {
 		if index >= r.oldest { // it was not dropped since
-			r.missing(index)
+			r.reportMissing(index)
 		}
 	}
 	if first := r.names[0]; r.oldest != 0 && first.index > r.oldest {
-		r.missing(r.oldest)
+		r.reportMissing(r.oldest)
 	}
 	for _, n := range r.names {
 		if n.index < r.oldest && r.store.wasDamaged(n) {
@@ -421,23 +421,23 @@ func (r *replayer) finish() {
 		}
 		last = n.index
 		r.unsure = segmentName{}
-		if slices.Contains(r.unread, n) && !r.told(n) {
+		if slices.Contains(r.unread, n) && !r.knownBegun(n) {
 			r.unsure = n
 		}
 	}
 	switch {
-	case r.rolled > last && !there(r.rolled):
-		r.missing(r.rolled)
-		r.lose(r.rolled)
+	case r.rollsTo > last && !there(r.rollsTo):
+		r.reportMissing(r.rollsTo)
+		r.loseTail(r.rollsTo)
 	case r.begun > last && !there(r.begun):
-		r.missing(r.begun)
-		r.lose(r.begun)
-	case r.headless && r.end == segmentHeader || r.hidden > 0: // that is told
-	case r.torn && r.next != 0:
-		r.ends(r.synced)
+		r.reportMissing(r.begun)
+		r.loseTail(r.begun)
+	case r.headless && r.end == segmentHeader || r.hiddenBlocks > 0: // that is told
+	case r.cleanEnd && r.next != 0:
+		r.checkEnd(r.synced)
 	}
-	if !r.torn && r.tail.index != 0 && r.passed == r.tail.index {
-		r.badEnd()
+	if !r.cleanEnd && r.tail.index != 0 && r.lastPassed == r.tail.index {
+		r.reportBadEnd()
 	}
 }
 
@@ -450,20 +450,20 @@ func (r *replayer) highest() uint64 {
 	for _, g := range r.gaps {
 		next = max(next, g.to)
 	}
-	if r.hidden > 0 {
+	if r.hiddenBlocks > 0 {
 		if now := uint64(time.Now().UnixNano()); now > next {
 			next = now
 		} else {
-			next += r.hidden
+			next += r.hiddenBlocks
 		}
 	}
 	return next - 1
 }
 
-// leaveOut notes that the stream goes on behind what could not be read.
-func (r *replayer) leaveOut() {
-	r.widened = true
-	g := gap{segmentName{r.epoch, r.shard, max(r.passed, r.lost)}, max(r.next, r.synced), r.last + 1}
+// addGap notes that the stream goes on behind what could not be read.
+func (r *replayer) addGap() {
+	r.gapsChanged = true
+	g := gap{segmentName{r.epoch, r.shard, max(r.lastPassed, r.lostTail)}, max(r.next, r.synced), r.last + 1}
 	for i, old := range r.gaps {
 		if old.behind == g.behind {
 			g.from = max(g.from, old.from)
@@ -474,13 +474,13 @@ func (r *replayer) leaveOut() {
 	r.gaps = append(r.gaps, g)
 }
 
-// leftOut tells whether numbers from that one on were left out in front of a block.
-func (r *replayer) leftOut(from, block uint64) bool {
+// isGap tells whether numbers from that one on were left out in front of a block.
+func (r *replayer) isGap(from, block uint64) bool {
 	return slices.ContainsFunc(r.gaps, func(g gap) bool { return g.from <= from && g.to == block })
 }
 
-// ends compares where the tail ends with the number of the block that comes next.
-func (r *replayer) ends(next uint64) {
+// checkEnd compares where the tail ends with the number of the block that comes next.
+func (r *replayer) checkEnd(next uint64) {
 	for i := range r.gaps {
 		// It may be behind one that had not begun, and is gone: a full disk has no room
 		// to say that it moved.
@@ -494,21 +494,21 @@ func (r *replayer) ends(next uint64) {
 	}
 }
 
-// missing reports that a segment is not there.
-func (r *replayer) missing(index uint64) {
+// reportMissing reports that a segment is not there.
+func (r *replayer) reportMissing(index uint64) {
 	r.report(segmentName{r.epoch, r.shard, index}, 0, "the file is missing: %s", recordsLost)
 }
 
-// lose notes that the last segment is missing. It may be put back: then it must be
+// loseTail notes that the last segment is missing. It may be put back: then it must be
 // nobody's place, nor any number or id from it have been given again.
-func (r *replayer) lose(index uint64) {
-	r.lost = index
+func (r *replayer) loseTail(index uint64) {
+	r.lostTail = index
 	r.hide(r.store.largestSegment())
 }
 
-// badEnd reports what is behind the last block of the tail, and is neither
+// reportBadEnd reports what is behind the last block of the tail, and is neither
 // nothing nor what a crash leaves.
-func (r *replayer) badEnd() {
+func (r *replayer) reportBadEnd() {
 	r.report(r.tail, r.end, "the last %d bytes are damaged: %s", r.size-r.end, recordsLost)
 }
 
@@ -521,9 +521,9 @@ func (t *stream) previous() uint64 {
 		names = names[:n-1]
 	}
 	if len(names) == 0 {
-		return t.lost
+		return t.lostTail
 	}
-	return max(names[len(names)-1].index, t.lost)
+	return max(names[len(names)-1].index, t.lostTail)
 }
 
 // drop takes the segments before that one off the list of the stream, and

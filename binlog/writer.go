@@ -15,9 +15,9 @@ type writer struct {
 	previous uint64   // segment
 
 	// For gather.
-	syncTime      time.Duration // that a sync takes, about
-	timer         *time.Timer
-	rest, backoff int // how many times not to wait, now and the last time
+	syncTime       time.Duration // that a sync takes, about
+	timer          *time.Timer
+	skips, backoff int // how many times not to wait, now and the last time
 }
 
 // run is the life of the goroutine.
@@ -47,7 +47,7 @@ func (w *writer) run() {
 			continue
 		}
 		for _, g := range taken {
-			w.group(g)
+			w.writeGroup(g)
 		}
 	}
 }
@@ -69,8 +69,8 @@ func (w *writer) gather(released []*group) {
 	if w.store.cfg.Sync != 0 || len(released) == 0 || w.syncTime == 0 {
 		return
 	}
-	if w.rest > 0 {
-		w.rest--
+	if w.skips > 0 {
+		w.skips--
 		return
 	}
 	w.mu.Lock()
@@ -78,7 +78,7 @@ func (w *writer) gather(released []*group) {
 	expected := (released[len(released)-1].records + w.queued) * 7 / 8
 	short := w.queued < expected && !w.closing
 	if short {
-		w.enough = expected
+		w.wakeAt = expected
 	}
 	w.mu.Unlock()
 	if !short {
@@ -93,18 +93,18 @@ func (w *writer) gather(released []*group) {
 	}
 	w.timer.Stop()
 	w.mu.Lock()
-	w.enough = 0
+	w.wakeAt = 0
 	w.mu.Unlock()
 	if late {
-		w.rest = min(2*w.backoff+1, 64)
-		w.backoff = w.rest
+		w.skips = min(2*w.backoff+1, 64)
+		w.backoff = w.skips
 	} else {
 		w.backoff = 0
 	}
 }
 
-// group makes one group safe and releases what waits for it.
-func (w *writer) group(g *group) {
+// writeGroup makes one group safe and releases what waits for it.
+func (w *writer) writeGroup(g *group) {
 	err := w.Err()
 	if err == nil && g.records > 0 {
 		if err = w.write(g); err != nil {
@@ -126,7 +126,7 @@ func (w *writer) write(g *group) error {
 			return err
 		}
 	}
-	if err := w.block(w.to, g.buf, g.promise); err != nil {
+	if err := w.writeBlock(w.to, g.buf, g.promise); err != nil {
 		return err
 	}
 	if w.store.cfg.Sync == 0 {
@@ -136,15 +136,15 @@ func (w *writer) write(g *group) error {
 		}
 		w.syncTime += (time.Since(start) - w.syncTime) / 8
 	} else {
-		w.janitor.dirty()
+		w.janitor.needsSync()
 	}
-	w.janitor.look(w.to)
+	w.janitor.wakeIfShort(w.to)
 	return nil
 }
 
-// block writes the records in b, which has room for a header, as one block to
+// writeBlock writes the records in b, which has room for a header, as one block to
 // the segment that is written.
-func (w *writer) block(to *segment, b []byte, promise int64) error {
+func (w *writer) writeBlock(to *segment, b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq, to.seed)
 	size := to.size.Load()
 	if end := size + int64(len(packed)); end > to.end.Load() {
@@ -175,7 +175,7 @@ func (w *writer) withRoom(try func() error) error {
 			w.stuck.Store(false)
 			return err
 		}
-		if w.to == nil || w.Err() != nil || w.ends() || w.store.rewriting.Load() {
+		if w.to == nil || w.Err() != nil || w.closingNow() || w.store.rewriting.Load() {
 			return err
 		}
 		if !w.stuck.Swap(true) {
@@ -186,8 +186,8 @@ func (w *writer) withRoom(try func() error) error {
 	}
 }
 
-// ends tells whether Close was called.
-func (w *writer) ends() bool {
+// closingNow tells whether Close was called.
+func (w *writer) closingNow() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.closing
@@ -207,11 +207,11 @@ func (w *writer) roll(next *segment) error {
 		}
 	}
 	w.previous = old.name.index
-	if err := w.begin(next, w.seq); err != nil {
+	if err := w.writeHeader(next, w.seq); err != nil {
 		return fmt.Errorf("beginning %s: %w", next.name, err)
 	}
 	record := appendNumber(make([]byte, blockHeader, 64), kindRoll, next.name.index)
-	if err := w.block(old, record, int64(len(record))+1); err != nil {
+	if err := w.writeBlock(old, record, int64(len(record))+1); err != nil {
 		return err
 	}
 	w.seq--
@@ -220,12 +220,12 @@ func (w *writer) roll(next *segment) error {
 			return fmt.Errorf("syncing %s: %w", old.name, err)
 		}
 	}
-	w.take(next)
+	w.enter(next)
 	return old.close()
 }
 
-// begin writes the header of a segment whose first block has that number.
-func (w *writer) begin(seg *segment, first uint64) error {
+// writeHeader writes the header of a segment whose first block has that number.
+func (w *writer) writeHeader(seg *segment, first uint64) error {
 	h := header{
 		segmentName: seg.name,
 		shards:      uint32(w.store.cfg.Shards),
@@ -244,14 +244,14 @@ func (w *writer) begin(seg *segment, first uint64) error {
 	if err != nil {
 		return err
 	}
-	if w.store.told {
+	if w.store.headersSynced {
 		return seg.file.Sync()
 	}
 	return nil
 }
 
-// take goes on in a segment that was begun.
-func (w *writer) take(seg *segment) {
+// enter goes on in a segment that was begun.
+func (w *writer) enter(seg *segment) {
 	seg.size.Store(segmentHeader)
 	w.current.Store(seg.name.index)
 	w.janitor.mu.Lock()
