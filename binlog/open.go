@@ -110,9 +110,6 @@ func (st *Store) makeDir(dir string) error {
 	return st.fs.SyncDir(above)
 }
 
-// minSegment is the smallest size of a segment, in bytes.
-const minSegment = 4096
-
 // list looks at what is in the directory. The error is that of reading the
 // manifest.
 func (st *Store) list(manifest error) error {

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
 
 // Version is the version of the format that is written, and the newest that is
@@ -17,6 +20,9 @@ import (
 // A later one has to keep the sums of the header and the manifest as they are,
 // or it is taken for this one with a flipped bit, see fromFuture.
 const Version = 2
+
+// minSegment is the smallest size of a segment, in bytes.
+const minSegment = 4096
 
 // segmentName is the name of a segment's file: who wrote it, and where it comes
 // among all segments of the directory.
@@ -173,4 +179,143 @@ func segmentSeed(id uint64, name segmentName) uint32 {
 	binary.LittleEndian.PutUint64(b[0:], id)
 	binary.LittleEndian.PutUint64(b[8:], name.index)
 	return crc32.Checksum(b[:], castagnoli)
+}
+
+// How a full disk is kept from losing anything: space is set aside before it is
+// promised to anyone. What a shard appends takes from what is set aside (room),
+// and the writer gives back what compression has saved. Puts may take all but
+// the reserve, which is there for changes, for deletes, of which each job has
+// one owed, and for cleaning, which has to write before it can give back. What it
+// gives back fills up the reserve before anybody else has it.
+
+// segment is one that is written to.
+type segment struct {
+	name segmentName
+	file File
+	seed uint32 // see segmentSeed
+	// begun is that it has a header, or part of one. The writer sets it; Close
+	// reads it when the writer has ended.
+	begun bool
+	// room is how many bytes are set aside and not yet spoken for. The shard
+	// takes from it, the writer gives back what compression has saved, and
+	// whoever sets more aside adds that.
+	room atomic.Int64
+	// size is how many bytes are written; the writer writes it.
+	size atomic.Int64
+
+	mu        sync.Mutex   // of setting aside
+	allocated atomic.Int64 // bytes from the beginning of the file; written under mu
+	end       atomic.Int64 // of the file, at least, once there was a block; written under mu
+	sealed    bool         // nothing is set aside any more; under mu
+
+	// syncing keeps the janitor's sync and the closing of the file apart. It is
+	// held for as long as a sync takes, so the shard never takes it.
+	syncing sync.Mutex
+	closed  bool // under syncing
+}
+
+// create makes the file of a new segment.
+func (l *Log) create() (*segment, error) {
+	st := l.store
+	name := segmentName{l.stream.epoch, l.stream.shard, st.lastIndex.Add(1)}
+	if name.index > maxIndex { // it would not be known again
+		return nil, fmt.Errorf("there is a segment with a number close to %d, the highest that there can be: move it elsewhere if it is foreign", maxIndex)
+	}
+	path := filepath.Join(st.cfg.Dir, name.String())
+	f, err := st.fs.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	return &segment{name: name, file: f, seed: segmentSeed(st.id, name)}, nil
+}
+
+// abandon removes a segment in which nothing is.
+func (l *Log) abandon(seg *segment) error {
+	return errors.Join(seg.file.Close(), l.store.remove(seg.name.String()))
+}
+
+// overhead is what a segment takes beside its blocks: its header, and the block
+// that says where the stream goes on.
+const overhead = segmentHeader + blockOverhead + 1 + 10
+
+// SegmentOverhead is how much room is lost at most when the log goes on in the next
+// segment, in bytes: that has a header, and files take whole pages.
+const SegmentOverhead = minSegment + overhead
+
+func (s *segment) allocate(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return nil
+	}
+	at := s.allocated.Load()
+	if at == 0 {
+		n += overhead
+	}
+	if err := s.file.Allocate(at, n); err != nil {
+		return err
+	}
+	if at == 0 {
+		s.room.Add(-overhead)
+	}
+	s.allocated.Add(n)
+	s.room.Add(n)
+	return nil
+}
+
+// extend moves the end of the file at least to that offset. A sync that finds it
+// moved has to write that, too; so it moves seldom, that many bytes further, and
+// zeros lie behind the last block. But not further than what is set aside: what
+// the file has is taken for that, see zero.
+func (s *segment) extend(least, further int64) error {
+	s.mu.Lock() // allocate may move it as well
+	defer s.mu.Unlock()
+	end, err := s.file.Size()
+	if err == nil && end < least {
+		end = max(least, min(least+further, s.allocated.Load()))
+		err = s.file.Truncate(end)
+	}
+	if err == nil {
+		s.end.Store(end)
+	}
+	return err
+}
+
+// giveBack gives back what was set aside and is not spoken for, and returns how
+// much. If it is for good no more is set aside later.
+func (s *segment) giveBack(forGood bool) (given int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sealed {
+		return 0, nil
+	}
+	s.sealed = forGood
+	if given = s.room.Load(); given <= 0 {
+		return 0, nil
+	}
+	end := s.allocated.Load() - given
+	// What is behind the end of the file goes when it is cut off there; so what is
+	// spoken for has to come before the end first. Zeros of extend's may be behind
+	// it: they go, too, and the writer has to move the end again.
+	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
+		return 0, err
+	}
+	s.end.Store(end)
+	s.allocated.Add(-given)
+	s.room.Add(-given)
+	return given, nil
+}
+
+// spokenFor is how many bytes are written, or will be.
+func (s *segment) spokenFor() int64 { return s.allocated.Load() - s.room.Load() }
+
+// close gives back what was set aside and not used.
+func (s *segment) close() error {
+	s.mu.Lock()
+	s.sealed = true
+	s.mu.Unlock()
+	s.syncing.Lock()
+	defer s.syncing.Unlock()
+	s.closed = true
+	return errors.Join(s.file.Truncate(s.size.Load()), s.file.Close())
 }
