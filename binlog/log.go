@@ -105,6 +105,7 @@ func newLog(st *Store, t *stream) (*Log, error) {
 		l.oldest.Store(t.names[0].index)
 		l.writer.previous = t.previous()
 	}
+	l.writer.oldestWritten = l.oldest.Load()
 	if err := l.writer.writeHeader(seg, l.writer.seq); err != nil {
 		return nil, errors.Join(fmt.Errorf("beginning %s: %w", seg.name, err), l.abandon(seg))
 	}

@@ -3,6 +3,7 @@ package binlog_test
 // From segment to segment: how they begin, end and go.
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -427,6 +428,46 @@ func TestDropWithoutRoomInItsBatch(t *testing.T) {
 		t.Errorf("%d blocks are written: %v", blocks, err)
 	}
 	s.close()
+}
+
+// TestDropAfterAHeader: a header tells of no drop that is recorded only in the
+// blocks behind it. A crash in between leaves the segments that were to be
+// dropped needed, and a start would not miss one of them, nor keep its gap.
+func TestDropAfterAHeader(t *testing.T) {
+	f := faultfs.New()
+	s := serve(t, config(f, 1))
+	l := s.logs[0]
+	s.rolls(0, 1)
+	s.does(0, func(l *binlog.Log) { l.Put(job(2, "a", "b")) })
+	eventually(t, "the next segment is ready", l.Ready)
+	goOn := make(chan struct{})
+	f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+		if op == faultfs.OpWriteAt {
+			<-goOn
+		}
+		return nil
+	})
+	full, dropped := make(held, 1), make(held, 1)
+	l.Put(job(3, "filler", noise(binlog.MinSegment)))
+	l.Commit(full, 1)
+	if third := l.Segment(); third != 3 {
+		t.Fatalf("the shard goes on in segment %d", third)
+	}
+	l.Drop(2)
+	l.Commit(dropped, 1)
+	close(goOn)
+	if err := errors.Join(<-full, <-dropped); err != nil {
+		t.Fatal(err)
+	}
+	s.rolls(0, 4)
+	s.does(0, func(l *binlog.Log) { l.Put(job(5, "a", "b")) })
+	s.close()
+	for index, oldest := range map[int]uint64{3: 1, 4: 2} {
+		header := f.Read(filepath.Join(dir, fmt.Sprintf("segment.1.0.%08d", index)))
+		if got := binary.LittleEndian.Uint64(header[48:]); got != oldest {
+			t.Errorf("segment %d says that %d is the oldest, want %d", index, got, oldest)
+		}
+	}
 }
 
 // TestDropWhenTheDiskFails: where the janitor is to remove segments and to make the

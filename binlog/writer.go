@@ -9,10 +9,11 @@ import (
 // which the janitor reads, too: it changes under the janitor's lock.
 type writer struct {
 	*Log
-	packer   packer
-	seq      uint64   // of the next block
-	to       *segment // that is written to
-	previous uint64   // segment
+	packer        packer
+	seq           uint64   // of the next block
+	to            *segment // that is written to
+	previous      uint64   // segment
+	oldestWritten uint64   // the oldest segment that is needed, by the drops that are written; Log.oldest may be ahead
 
 	// For gather.
 	syncTime       time.Duration // that a sync takes, about
@@ -116,6 +117,7 @@ func (w *writer) writeGroup(g *group) {
 		h.Release(err)
 	}
 	if err == nil && g.drop != 0 {
+		w.oldestWritten = g.drop
 		w.janitor.discard(g.drop)
 	}
 }
@@ -230,7 +232,7 @@ func (w *writer) writeHeader(seg *segment, first uint64) error {
 		segmentName: seg.name,
 		shards:      uint32(w.store.cfg.Shards),
 		previous:    w.previous,
-		oldest:      w.oldest.Load(),
+		oldest:      w.oldestWritten,
 		first:       first,
 		lastID:      w.store.highestID(),
 		id:          w.store.id,
