@@ -336,6 +336,9 @@ func TestSpace(t *testing.T) {
 
 	no(t, f.Remove("y"))
 	used(t, f, 3)
+	if free, err := f.Free("."); free != blockSize || err != nil {
+		t.Errorf("%d bytes are free while a removed file is open, %v", free, err)
+	}
 	no(t, y.Close())
 	used(t, f, 1)
 

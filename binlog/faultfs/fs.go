@@ -191,7 +191,7 @@ func (f *FS) Size(name string) (size int64, err error) {
 // Free returns how much of that is not used.
 func (f *FS) Free(name string) (size int64, err error) {
 	err = f.do(OpStatfs, name, 0, 0, func() error {
-		size = max(0, f.capacity-f.count()) * blockSize
+		size = max(0, f.capacity-f.used) * blockSize
 		return f.exists(name)
 	})
 	return size, err
