@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,13 +20,14 @@ import (
 //	FILE OFFSET WHAT KEY=VALUE ...
 //	FILE OFFSET damage: WHAT IS WRONG
 //
-// The records of a block stand below it, with the offset of the block. It
+// The records of a block stand below it, with the offset of the block. Dump
 // opens nothing for writing and takes no lock, so it runs on a directory that
-// is read-only, and beside a server: then it shows what was there when it came
-// by. It takes no more memory than the largest block needs. A nil fsys is OS.
+// is read-only, and beside a server: then it shows each file as it was when it
+// was opened. It needs memory for the largest block, and little more. A nil fsys
+// is OS.
 //
-// It returns how many lines are damage; Open would report the same. The error
-// is why not all could be read, or be printed.
+// Dump returns how many lines are damage; Open and Replay would report the same.
+// The error is why not everything could be read, or printed.
 func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 	if fsys == nil {
 		fsys = OS
@@ -39,18 +39,18 @@ func Dump(w io.Writer, fsys FS, dir string) (damages int, err error) {
 		err = e
 	}
 	if err != nil {
-		err = fmt.Errorf("binlog %s: %w", dir, err) // what wrap says is for those who write
+		err = fmt.Errorf("binlog %s: %w", dir, err) // wrap's advice is for those who write
 	}
 	return len(d.store.damages), err
 }
 
-// newDumped is a Store that is only looked at.
+// newDumped returns a Store that is only looked at.
 func newDumped(fsys FS, dir string) *Store {
 	return &Store{cfg: Config{Dir: dir}, fs: fsys, log: slog.New(slog.DiscardHandler)}
 }
 
-// dumper is a Dump under way. A replayer tells it what it goes through; if it
-// is nil, nothing comes of that.
+// dumper is a Dump under way. A replayer tells it what it comes by: segment,
+// unbegun, block and tail do nothing if the dumper is nil.
 type dumper struct {
 	store   *Store
 	out     *bufio.Writer
@@ -107,8 +107,8 @@ func (d *dumper) directory() error {
 	return d.streams()
 }
 
-// list reads the manifest and looks at what is there, until the two belong
-// together: a server that starts meanwhile may replace them.
+// list reads the manifest and looks at what is in the directory, again and again
+// until the two belong together: a server that starts meanwhile may replace them.
 func (d *dumper) list() error {
 	fsys, dir := d.store.fs, d.store.cfg.Dir
 	m, bad := readManifest(fsys, dir)
@@ -149,17 +149,16 @@ func (d *dumper) streams() error {
 
 // begun tells whether there is anything in a segment.
 func (d *dumper) begun(name segmentName) bool {
-	f, err := d.store.fs.Open(filepath.Join(d.store.cfg.Dir, name.String()))
-	if err != nil {
-		return true // to be met again when it is read
-	}
-	defer f.Close()
 	failures := mostFailures
-	file, err := newHoled(f, &failures)
-	return err != nil || !unbegun(newScanner(file, segmentSeed(d.store.id, name), func(from, to int64) {}), 0)
+	file, err := d.store.openHoled(name, &failures)
+	if err != nil {
+		return true // reading it will meet the error again
+	}
+	defer file.Close()
+	return !unbegun(newScanner(file, segmentSeed(d.store.id, name), func(from, to int64) {}), 0)
 }
 
-// stream is stream.replay, beside a server that may go on.
+// stream does what stream.replay does, beside a server that may go on.
 func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 	r := &replayer{stream: t, store: d.store, sink: nowhere{}, dump: d, failures: mostFailures}
 	defer r.unpacker.close()
@@ -167,8 +166,8 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 		return t.replay(d.store, nowhere{}) // it reports that
 	}
 	for _, name := range t.names {
-		// A segment is told of when it has a header, so one that has none all the same
-		// is not of a server that has just come by.
+		// A segment is announced only when it has a header. So one that is announced and
+		// has none is damaged, not one that a server is about to begin.
 		if idle[name] && !(r.knownBegun(name) && !d.begun(name)) {
 			t.unbegun = append(t.unbegun, name)
 			d.unbegun(name)
@@ -192,8 +191,8 @@ func (d *dumper) stream(t *stream, idle map[segmentName]bool) error {
 	return nil
 }
 
-// hasSegment tells whether a stream has got that segment meanwhile, or a later one. A
-// file that was reported is none of a server that goes on.
+// hasSegment tells whether a server has made that segment of a stream meanwhile, or
+// a later one. A file that was reported as damaged is not of that server.
 func (d *dumper) hasSegment(t *stream, index uint64) bool {
 	entries, _ := d.store.fs.ReadDir(d.store.cfg.Dir)
 	return slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
@@ -202,7 +201,7 @@ func (d *dumper) hasSegment(t *stream, index uint64) bool {
 	})
 }
 
-// nowhere is the Sink of a Dump, which goes by blocks.
+// nowhere is the Sink of a Dump, which prints blocks instead.
 type nowhere struct{}
 
 func (nowhere) Put(*Job, uint64) {}
@@ -244,13 +243,14 @@ func (d *dumper) unbegun(name segmentName) {
 	d.line(name.String(), 0, "unbegun: nothing is in it yet")
 }
 
-// block prints a block and the records in it. old is that of records.
-func (d *dumper) block(name segmentName, at int64, k *block, plain []byte, old bool) {
+// block prints a block and the records in it, which are of version 1 of the
+// format or of the present one.
+func (d *dumper) block(name segmentName, at int64, k *block, plain []byte, version1 bool) {
 	if d == nil {
 		return
 	}
 	n := 0
-	d.records.version1 = old
+	d.records.version1 = version1
 	for d.records.rest = plain; d.records.next(&d.record); n++ {
 	}
 	file := name.String()
@@ -272,22 +272,22 @@ func (d *dumper) block(name segmentName, at int64, k *block, plain []byte, old b
 	d.records.bad = false
 }
 
-// tail prints what is behind the last block of a segment, if it is no damage.
-func (d *dumper) tail(name segmentName, sc *scanner, torn bool) {
+// tail prints what is behind the last block of a segment, if that is no damage.
+func (d *dumper) tail(name segmentName, sc *scanner, clean bool) {
 	if d == nil {
 		return
 	}
 	f := sc.file.file.(*still)
 	switch {
-	case !torn || sc.pos >= sc.size:
+	case !clean || sc.pos >= sc.size:
 	case f.end <= sc.pos:
 		d.line(name.String(), sc.pos, "zeros bytes=%d", sc.size-sc.pos)
-	case !f.moved(): // if it has, a server was writing it
+	case !f.moved(): // otherwise a server was writing the block
 		d.line(name.String(), sc.pos, "torn: a block was cut off here; bytes=%d", sc.size-sc.pos)
 	}
 }
 
-// task is what Gearman has said of a job, nothing if it did not submit it.
+// task is what Gearman has said of a job, nothing if the job is not Gearman's.
 func task(j *Job) string {
 	if !j.Task {
 		return ""
@@ -307,7 +307,7 @@ func place(m *Meta) string {
 	return s + fmt.Sprintf(" pri=%d delay=%d", m.Pri, m.Delay)
 }
 
-// counters are those of a job; if not all, none that has only zeros.
+// counters are those of a job. With all false they are left out if all are 0.
 func counters(m *Meta, all bool) string {
 	if !all && m.Reserves|m.Timeouts|m.Releases|m.Buries|m.Kicks == 0 {
 		return ""

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"syscall"
 )
+
+// Segments on a failing disk: what can be read of them is read, in bounded time,
+// and it is known which parts could not be.
 
 // isUnreadable tells whether an error says that the disk, or what the file system
 // has on it, is damaged.
@@ -20,23 +24,30 @@ func isUnreadable(err error) bool {
 	return false
 }
 
-// largestSegment is about how many bytes a segment may have that is not seen, and so
-// how many jobs at most.
+// largestSegment is about how many bytes a segment may have whose file is missing
+// or cannot be opened, and so how many jobs may be in it at most.
 func (st *Store) largestSegment() int64 {
 	return min(farBehind*max(min(st.cfg.SegmentSize, 1<<30), DefaultSegmentSize), 1<<31)
 }
 
-// openSegment opens a segment for reading. It may be there and be closed, if its
-// inode is damaged.
-func (st *Store) openSegment(name segmentName) (File, error) {
+// openHoled opens a segment for reading. If it cannot be opened because its inode
+// is damaged, its File is closed.
+func (st *Store) openHoled(name segmentName, failures *int) (*holed, error) {
 	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, name.String()))
 	if isUnreadable(err) {
-		return closed{err: withoutName(err), size: st.largestSegment()}, nil
+		f, err = closed{err: withoutName(err), size: st.largestSegment()}, nil
 	}
-	return f, err
+	if err != nil {
+		return nil, err
+	}
+	h, err := newHoled(f, failures)
+	if err != nil {
+		f.Close()
+	}
+	return h, err
 }
 
-// closed is a file that cannot be opened.
+// closed is a file that is there and cannot be opened.
 type closed struct {
 	File
 	err  error
@@ -47,37 +58,38 @@ func (f closed) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 func (f closed) Size() (int64, error)              { return f.size, nil }
 func (f closed) Close() error                      { return nil }
 
-// holed is a file, parts of which the disk may not be able to read: they read as
-// zeros, and are known as holes. A read that fails is done again page by page, so
-// that a bad sector costs one page, and an error that passes nothing.
+// holed is a file of which the disk may not be able to read all: the parts that
+// it cannot read are read as zeros, and noted as holes. A read that fails is done
+// again page by page, so that a bad sector costs one page, and a passing error
+// nothing.
 //
 // A disk takes seconds for each read that fails, so there are bounds. When
-// several pages in a row cannot be read, more and more behind them are not tried:
-// a large bad spot costs few reads that fail, though at most as much again that
-// could be read. And when failures comes to zero, a file is given up where it
-// fails next.
+// several pages in a row cannot be read, more and more pages behind them are not
+// tried: a large bad spot costs few failed reads, and at most as much again of
+// what could have been read. And when failures has come to zero, the rest of a
+// file is given up at the next failure.
 type holed struct {
 	file        File
 	size        int64
-	holes       []hole // in order, with something between them
+	holes       []hole // in order; no two touch
 	err         error  // why the last of them could not be read
-	failures    *int   // how many reads may fail, in all files that share it
-	failedInRow int    // how many have failed, one behind the other
-	// trouble is an error that says nothing of the disk, such as that there is no
-	// memory: what could not be read then may not be taken for damage.
+	failures    *int   // how many more reads may fail, in all files that share it
+	failedInRow int    // how many have failed since one that did not
+	// trouble is an error that says nothing of the disk, such as a lack of memory:
+	// what could not be read for that is not to be taken for damage.
 	trouble error
 }
 
 // hole is a part of a file, in bytes from its beginning.
 type hole struct{ from, to int64 }
 
-// page is how much of a file a system reads at least.
+// page is how many bytes of a file a system reads at least.
 const page = 4096
 
 // mostFailures is how many reads may fail in the segments of a stream.
 const mostFailures = 128
 
-// patience is how many pages are tried, one after the other, before some are not.
+// patience is how many reads fail in a row before pages are left out.
 const patience = 8
 
 func newHoled(f File, failures *int) (*holed, error) {
@@ -88,8 +100,10 @@ func newHoled(f File, failures *int) (*holed, error) {
 	return &holed{file: f, size: size, failures: failures}, nil
 }
 
-// ReadAt returns less than was asked for, and then io.EOF, at the end of the
-// file only.
+func (f *holed) Close() error { return f.file.Close() }
+
+// ReadAt returns fewer bytes than were asked for, with io.EOF, only at the end of
+// the file.
 func (f *holed) ReadAt(p []byte, off int64) (n int, err error) {
 	if f.intact(off, off+int64(len(p))) {
 		n, err = f.file.ReadAt(p, off)
@@ -107,7 +121,8 @@ func (f *holed) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// piece reads up to the end of a page, or a hole. The error is io.EOF or nil.
+// piece reads up to the end of the page or hole that off is in, or nothing if it
+// has made a hole there. The error is io.EOF or nil.
 func (f *holed) piece(p []byte, off int64) (int, error) {
 	if off >= f.size {
 		return 0, io.EOF
@@ -121,14 +136,14 @@ func (f *holed) piece(p []byte, off int64) (int, error) {
 	n, err := f.file.ReadAt(p, off)
 	if err != nil && err != io.EOF {
 		f.fail(off, err)
-		return 0, nil // the next piece is the hole
+		return 0, nil // the next piece is that hole
 	}
 	f.failedInRow = 0
 	return n, err
 }
 
-// fail makes a hole of the page that could not be read, and maybe of some behind
-// it.
+// fail makes a hole of the page that could not be read, and of more behind it if
+// many reads have failed.
 func (f *holed) fail(off int64, err error) {
 	if f.err = withoutName(err); !isUnreadable(err) {
 		f.trouble = err
@@ -142,8 +157,8 @@ func (f *holed) fail(off int64, err error) {
 	f.dig(hole{from, min(to, f.size)})
 }
 
-// withoutName returns an error without the file that it is about, which whoever
-// reports it says.
+// withoutName returns an error without the name of its file, with which the
+// report of it begins anyway.
 func withoutName(err error) error {
 	var of *fs.PathError
 	if errors.As(err, &of) {
@@ -152,10 +167,10 @@ func withoutName(err error) error {
 	return err
 }
 
-// dig adds a hole.
+// dig adds a hole, and joins those that touch.
 func (f *holed) dig(h hole) {
 	f.holes = append(f.holes, h)
-	slices.SortFunc(f.holes, func(a, b hole) int { return int(a.from - b.from) })
+	slices.SortFunc(f.holes, func(a, b hole) int { return cmp.Compare(a.from, b.from) })
 	all := f.holes[:1]
 	for _, h := range f.holes[1:] {
 		if last := &all[len(all)-1]; h.from <= last.to {
@@ -172,8 +187,8 @@ func (f *holed) intact(from, to int64) bool {
 	return !slices.ContainsFunc(f.holes, func(h hole) bool { return h.from < to && from < h.to })
 }
 
-// endOfHole returns where the hole ends that is at an offset; the offset if there
-// is none.
+// endOfHole returns where the hole ends that an offset is in; the offset itself
+// if it is in none.
 func (f *holed) endOfHole(off int64) int64 {
 	for _, h := range f.holes {
 		if h.from <= off && off < h.to {
@@ -183,8 +198,8 @@ func (f *holed) endOfHole(off int64) int64 {
 	return off
 }
 
-// header returns what a segment begins with, less if it is shorter. It is read
-// by itself: nothing that is behind it is in its way.
+// header returns the bytes of a segment's header, fewer if the file is shorter.
+// It is read by itself, so that no bad spot behind it can make that fail.
 func (f *holed) header() []byte {
 	b := make([]byte, segmentHeader)
 	n, _ := f.ReadAt(b, 0)

@@ -1,6 +1,7 @@
 package binlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,8 +12,8 @@ import (
 	"strings"
 )
 
-// The first step of a Store: what there is in the directory. Nothing is
-// changed.
+// The first step of a Store: finding out what is in the directory. Nothing is
+// changed in it but its lock.
 
 func (st *Store) open() error {
 	dir := st.cfg.Dir
@@ -41,11 +42,11 @@ func (st *Store) open() error {
 	return st.listBeanstalkd()
 }
 
-// writable looks whether the directory, and our files and folders in it, can be
-// written. That is done before anything is: a file of another user, which a start as
-// root or a backup may have left, could else be found when some others are changed
-// already. And to root all can be written, but not so that the user whose files they
-// are could go on with them.
+// writable checks that the directory, and our files and folders in it, can be
+// written. It comes before any write: a file of another user, which a start as root
+// or a backup may have left, would otherwise be met when others are changed already.
+// Root can write to all of them, but the user who owns them could not go on with
+// what root leaves.
 func (st *Store) writable() error {
 	var other *ownerError // of the directory or, if that is root's, the first file
 	if err := st.fs.Writable(st.cfg.Dir); err != nil && !errors.As(err, &other) {
@@ -63,13 +64,13 @@ func (st *Store) writable() error {
 		if !ours && !folder {
 			continue
 		}
-		// What the disk cannot tell is for those to say who read the file, and a
-		// server that has the directory may be removing it.
+		// Other errors do not count here: whoever reads the file reports a bad disk,
+		// and a server that has the directory may be removing the file.
 		var owner *ownerError
 		switch err := st.fs.Writable(filepath.Join(st.cfg.Dir, e.Name())); {
 		case errors.Is(err, fs.ErrPermission):
 			return err
-		case folder: // root moves files there, whose they are
+		case folder: // root only moves files there, which keep their owner
 		case err == nil:
 			mixed = true
 		case !errors.As(err, &owner):
@@ -86,8 +87,8 @@ func (st *Store) writable() error {
 	return other
 }
 
-// makeDir makes a directory, if it is not there. Those above it have to be: a
-// path with a mistake in it would be made as well, and its jobs be missed.
+// makeDir makes a directory if it is not there. Those above it have to be there:
+// otherwise a mistyped path would be made, too, and a server without its jobs start.
 func (st *Store) makeDir(dir string) error {
 	_, err := st.fs.ReadDir(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +102,7 @@ func (st *Store) makeDir(dir string) error {
 		// Another shard may have made it just now.
 		switch _, e := st.fs.ReadDir(dir); {
 		case e == nil:
-		case errors.Is(err, fs.ErrPermission): // who makes it has to give it away, too
+		case errors.Is(err, fs.ErrPermission): // whoever makes it has to give it to our user
 			return fmt.Errorf("%v: make it, and give it to the user that sheafd runs as, with id %d (mkdir, chown)", err, os.Geteuid())
 		default:
 			return err
@@ -110,9 +111,9 @@ func (st *Store) makeDir(dir string) error {
 	return st.fs.SyncDir(above)
 }
 
-// list looks at what is in the directory. The error is that of reading the
+// list looks at what is in the directory. manifestErr is that of reading the
 // manifest.
-func (st *Store) list(manifest error) error {
+func (st *Store) list(manifestErr error) error {
 	entries, err := st.fs.ReadDir(st.cfg.Dir)
 	if err != nil {
 		return err
@@ -156,16 +157,13 @@ func (st *Store) list(manifest error) error {
 		st.reportForeign(name)
 	}
 	slices.SortFunc(files, func(a, b segmentFile) int {
-		if a.epoch != b.epoch {
-			return int(int64(a.epoch) - int64(b.epoch))
-		}
-		return int(int64(a.index) - int64(b.index))
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.index, b.index))
 	})
-	st.assignStreams(st.ownSegments(files, manifest))
+	st.assignStreams(st.ownSegments(files, manifestErr))
 	return nil
 }
 
-// noteName notes that there is a file of that name, whatever it is.
+// noteName notes that a segment's name is taken, whatever the file is.
 func (st *Store) noteName(n segmentName) {
 	st.lastIndex.Store(max(st.lastIndex.Load(), n.index))
 	st.newestEpoch = max(st.newestEpoch, n.epoch)
@@ -179,16 +177,16 @@ func (st *Store) reportForeign(name string) {
 type segmentFile struct {
 	segmentName
 	id        uint64 // of the directory that it belongs to, as its header says; 0 if that is not intact
-	maybeTorn bool   // if it is not, a crash may have left it so
+	maybeTorn bool   // the header is not intact, and a crash may have left it so
 }
 
-// readHeaders finds out where segments belong. It refuses a directory with
-// segments from the future.
+// readHeaders finds out which directories segments belong to. A segment of a
+// newer format is an error.
 func (st *Store) readHeaders(names []segmentName) (files []segmentFile, err error) {
 	for _, n := range names {
 		f, err := st.readHeader(n)
 		if errors.Is(err, fs.ErrNotExist) {
-			// Dump goes without the lock: a server may clean here.
+			// Dump takes no lock: a server may have cleaned it away meanwhile.
 			f, err = segmentFile{segmentName: n, maybeTorn: true}, nil
 		}
 		if err != nil {
@@ -199,19 +197,15 @@ func (st *Store) readHeaders(names []segmentName) (files []segmentFile, err erro
 	return files, nil
 }
 
-// readHeader finds out where one segment belongs.
+// readHeader finds out which directory one segment belongs to.
 func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 	s := segmentFile{segmentName: n}
-	f, err := st.openSegment(n)
-	if err != nil {
-		return s, err
-	}
-	defer f.Close()
 	failures := 1
-	file, err := newHoled(f, &failures)
+	file, err := st.openHoled(n, &failures)
 	if err != nil {
 		return s, err
 	}
+	defer file.Close()
 	b := file.header()
 	if file.trouble != nil {
 		return s, file.trouble
@@ -228,14 +222,14 @@ func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 	return s, nil
 }
 
-// ownSegments finds out whether the manifest counts, and which id the directory has. It
-// returns the segments but those of other directories, which stay as they are.
-// The error is that of reading the manifest.
-func (st *Store) ownSegments(files []segmentFile, manifest error) (own []segmentFile) {
+// ownSegments finds out whether the manifest counts, and which id the directory
+// has. It returns the segments without those of other directories, which stay as
+// they are. manifestErr is that of reading the manifest.
+func (st *Store) ownSegments(files []segmentFile, manifestErr error) (own []segmentFile) {
 	wrong := ""
 	switch m := st.manifest; {
-	case manifest != nil:
-		wrong = manifest.Error()
+	case manifestErr != nil:
+		wrong = manifestErr.Error()
 	case m == nil && len(files) > 0:
 		wrong = "it is missing"
 	case m != nil && mostID(files) != 0 && !slices.ContainsFunc(files, func(f segmentFile) bool { return f.id == m.id }):
@@ -267,8 +261,8 @@ func (st *Store) ownSegments(files []segmentFile, manifest error) (own []segment
 	return own
 }
 
-// mostID returns the id that most segments have, which are in order; of several
-// that of the oldest one. It is 0 if no header is intact.
+// mostID returns the id that most segments have; of several such ids that of the
+// oldest segment. It is 0 if no header is intact. The files are in order.
 func mostID(files []segmentFile) (id uint64) {
 	count := make(map[uint64]int)
 	for _, f := range files {
@@ -284,10 +278,11 @@ func mostID(files []segmentFile) (id uint64) {
 	return id
 }
 
-// outdated tells whether a manifest is an earlier one of this directory, as from
-// a backup. When a rearrangement is cut short there are segments of a newer
-// epoch, too; but then those of the epoch that counts are still there: of each
-// shard that which was begun, or a later one.
+// outdated tells whether a manifest is an earlier one of this directory, for
+// example from a backup: there are segments of a newer epoch, and none of its own
+// as new as it says. A rearrangement that was cut short leaves segments of a newer
+// epoch as well; but then those of the epoch that counts are still there: for each
+// shard the one that was begun, or a later one.
 func outdated(m *manifest, own []segmentFile) bool {
 	newer := false
 	for _, f := range own {
@@ -300,7 +295,8 @@ func outdated(m *manifest, own []segmentFile) bool {
 	return newer && m.shards > 0 // with none, nothing counts yet
 }
 
-// assignStreams finds out which streams there are to be read.
+// assignStreams finds out which streams are to be read, and which segments belong
+// to each. The files are in order. The rest are leftovers, or foreign.
 func (st *Store) assignStreams(files []segmentFile) {
 	if m := st.manifest; m != nil {
 		st.epoch = m.epoch

@@ -7,16 +7,16 @@ import (
 )
 
 // Reading one stream back: segment after segment, block after block, record
-// after record into the Sink. What is missing in between is found in missing.go.
+// after record into the Sink. missing.go finds out what is missing.
 
-// replay reads the stream back. One stream may be read beside others.
+// replay reads the stream back. Other streams may be read at the same time.
 func (t *stream) replay(st *Store, sink Sink) error {
 	r := &replayer{stream: t, store: st, sink: sink, failures: mostFailures}
 	defer r.unpacker.close()
 	if len(t.names) == 0 {
 		r.report(segmentName{t.epoch, t.shard, t.begun}, 0, "this file and all others of its shard are missing: %s", recordsLost)
 	}
-	names := t.names // skipFile makes new ones
+	names := t.names // skipFile replaces t.names
 	for _, name := range names {
 		if err := r.segment(name); err != nil {
 			return fmt.Errorf("reading %s: %w", name, err)
@@ -35,34 +35,50 @@ type replayer struct {
 	records      records
 	record       record
 	next         uint64   // the sequence number that comes next; 0 if not known
-	hiddenBlocks uint64   // how many blocks there may be in what could not be read since
+	hiddenBlocks uint64   // how many blocks may be in what could not be read since the last one
 	hiddenJobs   uint64   // how many jobs may have been put there
-	rollsTo      uint64   // the segment in which the stream goes on, as last said
+	rollsTo      uint64   // the segment in which the stream goes on, by the last roll
 	lastPassed   uint64   // the last segment that is there, read or not
 	headless     bool     // the header of the tail is damaged
 	dump         *dumper  // nil but in Dump
 	failures     int      // how many reads may still fail, see holed
-	absent       []uint64 // segments that were not there when one behind them was read, see noteAbsent
+	absent       []uint64 // segments that were named and are not there, see noteAbsent
 }
 
-// segment reads one back.
+// report reports a damage. If it is in a file of the stream, that file is put
+// aside and not removed when it is needed no more: there may be jobs in it that
+// nobody knows of.
+func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
+	if slices.Contains(r.names, name) {
+		r.store.asideLater(name.String())
+	}
+	r.store.report(Damage{name.String(), off, fmt.Sprintf(format, args...)})
+}
+
+// recordsLost is what damage means to those who have jobs there.
+const recordsLost = "the jobs and changes recorded there are lost"
+
+func blocksAre(n uint64) string {
+	if n == 1 {
+		return "1 block is"
+	}
+	return fmt.Sprintf("%d blocks are", n)
+}
+
+// segment reads one segment back.
 func (r *replayer) segment(name segmentName) (err error) {
-	f, err := r.store.openSegment(name)
+	file, err := r.store.openHoled(name, &r.failures)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	file, err := newHoled(f, &r.failures)
-	if err != nil {
-		return err
-	}
+	defer file.Close()
 	defer func() {
 		if err == nil {
 			err = file.trouble
 		}
 	}()
-	if f, ok := f.(closed); ok {
-		file.err = f.err // without trying
+	if f, ok := file.file.(closed); ok {
+		file.err = f.err // there is nothing to try
 		r.skipUnread(name, file)
 		return nil
 	}
@@ -110,12 +126,12 @@ func (r *replayer) header(name segmentName, sc *scanner) (counts bool, err error
 	}
 	r.pass(name)
 	r.tail, r.end, r.size, r.headless = name, segmentHeader, sc.size, err != nil
-	// Where the header is damaged the version is 0, and any record is read.
+	// Where the header is damaged h.version is 0, and records of any version are read.
 	r.records.version1 = h.version == 1
 	return true, nil
 }
 
-// blocks reads the blocks of a segment, and returns how many bytes they have,
+// blocks reads the blocks of a segment, and returns how many bytes they have
 // before compression.
 func (r *replayer) blocks(name segmentName, sc *scanner) (bytes int64) {
 	for {
@@ -130,16 +146,17 @@ func (r *replayer) blocks(name segmentName, sc *scanner) (bytes int64) {
 			r.report(name, at, "a block of %d bytes has been read before, or is out of place: it is ignored", sc.pos-at)
 			continue
 		}
+		// What the scanner had to skip in front of the block is reported already.
 		if k.seq > r.next && at == r.end && r.hiddenBlocks == 0 && !(r.headless && at == segmentHeader && r.isGap(r.next, k.seq)) {
 			r.report(name, at, "%s missing in front of this one: %s", blocksAre(k.seq-r.next), recordsLost)
 		}
 		r.next, r.end = k.seq+1, sc.pos
-		r.hiddenBlocks = 0 // its number tells how many they were
+		r.hiddenBlocks = 0 // this number tells how many they were
 		bytes += r.block(name, at, &k, stored)
 	}
 }
 
-// block hands on what is in a block, and returns how many bytes it has, before
+// block hands on what is in a block, and returns how many bytes it has before
 // compression.
 func (r *replayer) block(name segmentName, at int64, k *block, stored []byte) (bytes int64) {
 	plain, err := r.unpacker.unpack(k, stored)
@@ -153,7 +170,7 @@ func (r *replayer) block(name segmentName, at int64, k *block, stored []byte) (b
 	return int64(len(plain)) + blockOverhead
 }
 
-// apply hands the records of a block on.
+// apply hands the records of a block to the sink.
 func (r *replayer) apply(plain []byte, segment uint64) error {
 	r.records.rest, r.records.bad = plain, false
 	for r.records.next(&r.record) {
@@ -181,8 +198,8 @@ func (r *replayer) apply(plain []byte, segment uint64) error {
 	return nil
 }
 
-// rest looks at what is behind the last block of a segment, and tells what could
-// not be read of all of it.
+// rest looks at what is behind the last block of a segment, and reports what of
+// the whole segment could not be read.
 func (r *replayer) rest(name segmentName, sc *scanner) {
 	r.cleanEnd = sc.endsClean()
 	for _, h := range sc.file.holes {
@@ -195,8 +212,8 @@ func (r *replayer) rest(name segmentName, sc *scanner) {
 }
 
 // skipUnread goes on behind a segment of which nothing can be read. It stays a
-// part of the stream: the next start may be able to read it. Until it is needed no
-// more nothing that was written behind it goes, so it is then as if it had been
+// part of the stream, since the next start may be able to read it: nothing that
+// was written behind it goes before it does, so it will fit in as if it had been
 // read all the time.
 func (r *replayer) skipUnread(name segmentName, f *holed) {
 	r.report(name, 0, "the file cannot be read (%v): the next start tries again", f.err)
@@ -208,29 +225,10 @@ func (r *replayer) skipUnread(name segmentName, f *holed) {
 	r.hide(f.size)
 }
 
-// skipFile takes a file off the stream that is none of its segments: it stays
-// where it is.
+// skipFile takes a file off the stream that is none of its segments. The file
+// stays where it is.
 func (r *replayer) skipFile(name segmentName) {
 	r.names = slices.DeleteFunc(slices.Clone(r.names), func(n segmentName) bool { return n == name })
 }
 
 func (r *replayer) isLast(name segmentName) bool { return name == r.names[len(r.names)-1] }
-
-// report reports a damage. If it is in a file of the stream, that is not removed
-// when it is needed no more: there may be jobs in it that nobody knows of.
-func (r *replayer) report(name segmentName, off int64, format string, args ...any) {
-	if slices.Contains(r.names, name) {
-		r.store.asideLater(name.String())
-	}
-	r.store.report(Damage{name.String(), off, fmt.Sprintf(format, args...)})
-}
-
-// recordsLost is what damage means to those who have jobs there.
-const recordsLost = "the jobs and changes recorded there are lost"
-
-func blocksAre(n uint64) string {
-	if n == 1 {
-		return "1 block is"
-	}
-	return fmt.Sprintf("%d blocks are", n)
-}

@@ -3,18 +3,18 @@ package binlog
 import "slices"
 
 // Sink takes what is read back of one stream, in the order in which it was
-// written. Jobs and their bodies are good until the method returns; strings in
-// them are for good.
+// written. Jobs and their bodies are valid until the method returns; their
+// strings may be kept.
 type Sink interface {
-	// Put brings a job, all of it, which may be known already. The segment is
-	// the one that it is in.
+	// Put brings a whole job, found in that segment. The job may be known already:
+	// cleaning has then put it again.
 	Put(j *Job, segment uint64)
-	// Change brings what a job has become. It may not be known: then nothing is
-	// known of it but that.
+	// Change brings the new state of a job. If the job is not known, nothing but
+	// this is known of it.
 	Change(m *Meta)
 	// Delete says that a job, which may not be known, is no more.
 	Delete(id uint64)
-	// Drop says that no job is in a segment before that one any more.
+	// Drop says that no job is left in the segments before that one.
 	Drop(segment uint64)
 }
 
@@ -27,30 +27,30 @@ type Segment struct {
 // stream is what one shard wrote in one epoch.
 type stream struct {
 	epoch, shard uint32
-	names        []segmentName // of the segments that there are, in order
-	begun        uint64        // the segment that was the newest when a server last started, 0 if not known
-	synced       uint64        // all blocks before that one were on the disk, as the manifest says; 0 if not known
+	names        []segmentName // of the files that are there, in order
+	begun        uint64        // the newest segment when a server last started; 0 if not known
+	synced       uint64        // all blocks before this number were on the disk, as the manifest says; 0 if not known
 
 	// What reading it back has told.
 	segments    []Segment
-	last        uint64        // sequence number of the last block, or above it
-	lastID      uint64        // the highest job id
+	last        uint64        // no block has a higher sequence number
+	lastID      uint64        // no job has a higher id
 	oldest      uint64        // the oldest segment that is needed
-	tail        segmentName   // of the last segment that was read
-	end         int64         // of the last block in it
-	size        int64         // of its file
-	cleanEnd    bool          // what follows it is nothing, or a block that was cut off
-	unbegun     []segmentName // files that a crash has left before they were anything
-	unread      []segmentName // those of which nothing can be read
-	unsure      segmentName   // the last but for those, if it is unread and nothing tells that it had begun
-	lostTail    uint64        // the last segment, if it is known to have been there and is not; else 0
-	gaps        []gap         // that the manifest of this start has
-	gapsChanged bool          // one of them is new
+	tail        segmentName   // the last segment that could be read
+	end         int64         // of the last block in the tail
+	size        int64         // of the tail's file
+	cleanEnd    bool          // behind the tail's last block is nothing, or a block that was cut off
+	unbegun     []segmentName // files that a crash has left before anything in them counted
+	unread      []segmentName // segments of which nothing can be read
+	unsure      segmentName   // the last segment, unbegun ones aside, if it is unread and may never have begun
+	lostTail    uint64        // the last segment, if it is known to have begun and its file is missing; else 0
+	gaps        []gap         // for the manifest of this start
+	gapsChanged bool          // they are not those of the last manifest
 }
 
-// previous returns the segment that the next one of the stream says is before it, 0
-// for none. It does not say so of one that may never have begun: it would be missed
-// when that is known, and the file is removed.
+// previous returns the index of the segment that the header of the next one
+// names as the one before it, 0 for none. That is not one that may never have
+// begun: once that is known its file is removed, and would be missed.
 func (t *stream) previous() uint64 {
 	names := t.names
 	if n := len(names); n > 0 && names[n-1] == t.unsure {
