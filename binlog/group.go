@@ -1,8 +1,10 @@
 package binlog
 
-// group is a number of batches that become one block.
+// group is a number of batches that become one block. It is passed from the
+// shard to the writer and back, and belongs to one of them at a time: to the
+// shard as Log.batch, to whoever holds Log.mu in the queue, and then to the writer.
 type group struct {
-	buf     []byte // room for a header, and the records
+	buf     []byte // room for the block's header, then the records
 	records int
 	held    []Held
 	to      *segment
@@ -10,15 +12,15 @@ type group struct {
 	promise int64  // bytes that were taken from the segment's room
 }
 
-// maxGroup is the size in bytes from which on a group takes no further batch.
+// maxGroup is how many bytes a group may have after another batch is added.
 const maxGroup = 1 << 20
 
-// maxBatch is the size in bytes from which on what was appended goes to the
-// queue before its batch ends. So blocks stay small enough to be compressed,
-// but for a larger job, which is in one by itself.
+// maxBatch is how many bytes a batch may have: a record that would exceed it
+// begins a new one. So blocks stay small enough to be compressed, except for a
+// job that is larger, which has one to itself.
 const maxBatch = 4 << 20
 
-// keptGroup is how large a buffer is kept to be used again.
+// keptGroup is how many bytes a buffer may have to be used again.
 const keptGroup = maxBatch + maxBatch/4
 
 func newGroup() *group { return &group{buf: make([]byte, blockHeader, 4096)} }

@@ -17,17 +17,19 @@ type janitor struct {
 	done chan struct{} // closed when it has ended
 
 	mu       sync.Mutex
-	unsynced bool   // something is written and not synced; under mu
-	drops    uint64 // segments before this one may go; under mu
-	wants    bool   // the current segment is nearly full, or short of room; under mu
+	unsynced bool   // something is written that is still to be synced; under mu
+	drops    uint64 // segments before this one may go, 0 if none are to; under mu
+	wants    bool   // prepare may have something to do; under mu
 
-	syncedAt  time.Time // when it was last done; under mu
-	nextTried time.Time // when there was no room; the goroutine's own
-	checkedAt time.Time // at the disk; the goroutine's own
-	newest    *segment  // that was made ready, nil if none was; the goroutine's own
+	syncedAt time.Time // when a sync was last begun; under mu
+
+	// The goroutine's own.
+	nextTried time.Time // when there was last no room for a next segment
+	checkedAt time.Time // when checkDisk was last called
+	newest    *segment  // the last that was made ready, nil if none was
 }
 
-// needsSync says that something was written that is to be synced.
+// needsSync tells the janitor that something was written that is to be synced.
 func (j *janitor) needsSync() {
 	if j.store.cfg.Sync == SyncNever {
 		return
@@ -41,7 +43,7 @@ func (j *janitor) needsSync() {
 	}
 }
 
-// discard says that segments before that one may go.
+// discard tells the janitor that the segments before that one may go.
 func (j *janitor) discard(before uint64) {
 	j.mu.Lock()
 	j.drops = max(j.drops, before)
@@ -49,7 +51,8 @@ func (j *janitor) discard(before uint64) {
 	poke(j.wake)
 }
 
-// wakeIfShort wakes the janitor if the segment needs it.
+// wakeIfShort asks for a preparation if the segment is short of room, or there is
+// no next one.
 func (j *janitor) wakeIfShort(seg *segment) {
 	short := seg.room.Load() < j.Reserve()+j.Step()/2 && !j.full.Load()
 	if short || !j.ready.Load() {
@@ -57,15 +60,15 @@ func (j *janitor) wakeIfShort(seg *segment) {
 	}
 }
 
-// ask has the goroutine prepare what there is to prepare.
+// ask has the goroutine call prepare. Any goroutine may call it.
 func (j *janitor) ask() {
 	if !j.want() {
 		poke(j.wake)
 	}
 }
 
-// want says that there is something to prepare, and reports whether that was
-// known.
+// want notes that prepare is to be called, and reports whether that was noted
+// already.
 func (j *janitor) want() (was bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -91,8 +94,15 @@ func (j *janitor) run() {
 	}
 }
 
-// work does what there is to do, and returns how long something has to wait
-// that is to be done later.
+// writing returns the segment that the writer is in.
+func (j *janitor) writing() *segment {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.writer.to
+}
+
+// work does what there is to do now, and returns after how long something else is
+// due; 0 if nothing is.
 func (j *janitor) work() (wait time.Duration) {
 	if j.Err() != nil {
 		return 0
@@ -111,7 +121,7 @@ func (j *janitor) work() (wait time.Duration) {
 	unsync, drops, wants, synced := j.unsynced, j.drops, j.wants, j.syncedAt
 	j.drops, j.wants = 0, false
 	j.mu.Unlock()
-	if wants { // first, since a sync may take long
+	if wants { // before the sync, which may take long
 		if since := time.Since(j.nextTried); since < retry || !j.prepare() {
 			j.want()
 			wait = retry
@@ -133,29 +143,28 @@ func (j *janitor) work() (wait time.Duration) {
 		j.freed.Store(true)
 		j.removed.Store(drops)
 		if f := j.prepared.Load(); f != nil {
-			(*f)() // on a full disk cleaning waits for it, and so may others
+			(*f)() // on a full disk cleaning waits for that, and so may others
 		}
 	}
 	return wait
 }
 
-// checkDiskEvery is how long it takes at most until it is seen that other programs have
-// nearly filled the disk.
+// checkDiskEvery is how long it takes at most until it is noticed that other
+// programs have nearly filled the disk.
 const checkDiskEvery = time.Second
 
-// checkDisk looks at the disk, and asks for what is to be set aside then.
+// checkDisk finds out whether the disk is nearly full, and has prepare called if
+// there is more to set aside.
 func (j *janitor) checkDisk() {
 	j.checkedAt = time.Now()
 	j.checkTight()
-	j.mu.Lock()
-	seg := j.writer.to
-	j.mu.Unlock()
+	seg := j.writing()
 	if seg.room.Load() < j.Reserve() {
 		j.want()
 	}
 }
 
-// sync syncs what is written, in any mode. That it fails is the end of the log.
+// sync syncs what is written, whatever Config.Sync is. If it fails, so does the log.
 func (j *janitor) sync() error {
 	j.mu.Lock()
 	seg := j.writer.to
@@ -165,7 +174,7 @@ func (j *janitor) sync() error {
 	seg.syncing.Lock()
 	defer seg.syncing.Unlock()
 	if seg.closed {
-		return nil // the writer is done with it: it has synced it, unless that is never done
+		return nil // the writer is done with it, and has synced it unless Config.Sync is SyncNever
 	}
 	if err := seg.file.Sync(); err != nil {
 		j.fail(fmt.Errorf("syncing %s: %w", seg.name, err))
@@ -173,16 +182,14 @@ func (j *janitor) sync() error {
 	return j.Err()
 }
 
-// prepare sets space aside in the current segment, and has a next one ready. It
-// reports false if it is to be tried again.
+// prepare sets space aside in the current segment, and makes the next one if there
+// is none. It reports false if it is to be tried again.
 func (j *janitor) prepare() bool {
-	j.mu.Lock()
-	seg := j.writer.to
-	j.mu.Unlock()
+	seg := j.writing()
 	made := j.hasNext(seg)
 	if made && !j.ready.Load() {
-		// The shard goes on in the next one already: nothing more is promised here,
-		// though it may take long until the writer comes by.
+		// The shard is in the next one already, so nothing more is promised in this one;
+		// it may take long until the writer closes it.
 		if _, err := seg.giveBack(true); err != nil {
 			j.fail(err)
 		}
@@ -199,8 +206,8 @@ func (j *janitor) prepare() bool {
 		j.store.space.Unlock()
 		switch {
 		case isFull(err):
-			// Cleaning is to begin while it has room for its copies; a put that finds
-			// none says so.
+			// Cleaning is to begin now, while it has room for its copies. That the disk is
+			// full is logged when a put finds no room.
 			j.full.Store(true)
 		case err != nil:
 			j.fail(err)
@@ -231,12 +238,12 @@ func (j *janitor) prepare() bool {
 	return true
 }
 
-// hasNext tells whether there is a segment behind that one, which the writer is in.
+// hasNext tells whether a segment was made behind seg, which the writer is in.
 func (j *janitor) hasNext(seg *segment) bool {
 	return j.newest != nil && j.newest.name.index > seg.name.index
 }
 
-// createNext makes the file of the next segment, for good.
+// createNext makes the file of the next segment, durably.
 func (j *janitor) createNext() (*segment, error) {
 	seg, err := j.create()
 	if err != nil || !j.store.headersSynced {
@@ -248,12 +255,11 @@ func (j *janitor) createNext() (*segment, error) {
 	return seg, nil
 }
 
-// remove removes the files of segments before that one. On a full disk it is
-// this log that has their space first: cleaning has taken from its reserve to
-// come by that.
+// remove removes the files of segments before that one. On a full disk this log
+// gets their space before any other: cleaning has used up its reserve for it.
 func (j *janitor) remove(before uint64) {
 	if j.full.Load() {
-		j.store.space.Lock() // what is given back is taken by nobody else
+		j.store.space.Lock() // so that nobody else takes what is given back
 		defer j.store.space.Unlock()
 		defer j.refill()
 	}
@@ -267,19 +273,18 @@ func (j *janitor) remove(before uint64) {
 	}
 }
 
-// refill sets aside what is missing of the reserve, or as much as there is. If it
-// is all there, and as much again, the disk is not full any more. The caller holds
-// store.space.
+// refill sets aside what is missing of the reserve, or as much of it as the disk
+// has. If the reserve is complete, and as much again is free for every log, the
+// disk is not full any more. The caller holds store.space.
 func (j *janitor) refill() {
-	j.mu.Lock()
-	seg := j.writer.to
-	j.mu.Unlock()
+	seg := j.writing()
 	if j.hasNext(seg) && !j.ready.Load() {
 		seg = j.newest // the shard goes on there already
 	}
 	j.fill(seg, j.Reserve()-seg.room.Load())
-	// Where nobody puts anything nobody else finds out that jobs which were deleted have
-	// made room. It has to be enough for all logs, since they go on as if there were more.
+	// While nobody puts anything, this is the only place where it is found out that
+	// deleted jobs have made room. It has to be enough for all logs, since a log that
+	// is not full takes for granted that the disk has more.
 	free, err := j.store.fs.Free(j.store.cfg.Dir)
 	if need := j.Reserve(); err == nil && seg.room.Load() >= need && free >= int64(j.store.cfg.Shards)*need {
 		j.full.Store(false)

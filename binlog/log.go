@@ -9,82 +9,81 @@ import (
 	"time"
 )
 
-// Held is what waits for a batch: answers that must not leave before what they
-// tell is safe.
+// Held is what waits for a batch: answers that must not leave before the changes
+// that they confirm are safe.
 type Held interface {
 	// Release is called once, from the log's goroutine, when the batch and all
-	// before it are written, and synced if Config.Sync is 0. With an error they
-	// are not, and never will be.
+	// before it are written, and synced if Config.Sync is 0; or with the error of
+	// Log.Err if they are not, and never will be.
 	Release(err error)
 }
 
-// Log is what one shard writes. The methods from Segment to Commit belong to
-// the shard's goroutine; each batch is a number of records that Commit ends.
-// What is committed is written by a goroutine of the log's own, which takes all
-// that has come while it was busy as one block: so the slower the disk, the
-// larger the blocks, and the more answers share a sync.
+// Log is what one shard writes. Unless its comment says otherwise, a method
+// belongs to the shard's goroutine. A batch is the records appended up to a
+// Commit. A goroutine of the log's own writes what is committed, all that has
+// come while it was busy as one block: so the slower the disk, the larger the
+// blocks, and the more answers share a sync.
 type Log struct {
 	store  *Store
 	stream *stream
 
 	// The shard's goroutine only.
 	batch *group   // being filled
-	to    *segment // where it goes
-	fresh int      // puts that were found to fit in this batch
+	to    *segment // that the batch goes to
+	fresh int      // puts that FitsPut has accepted for this batch
 	begun uint64   // the segment that was begun at the start; never changes
-	// tried and stayed are when there was no room for more, and for the next
-	// segment.
+	// When there was last no room: to set aside refusedBytes more, or to go on in the
+	// next segment.
 	refusedAt, stayedAt time.Time
-	refusedBytes        int64     // bytes that there were not when it was tried
-	saidFullAt          time.Time // when the disk was last said to be full
-	fullErr             error     // why there was no room, when that was last so
-	saidFull            bool      // and it was not said since that there is room again
+	refusedBytes        int64
+	fullErr             error     // why there was last no room
+	saidFullAt          time.Time // when that was last logged
+	saidFull            bool      // and it was not logged since that there is room again
 	dropped             uint64    // segments before this one are needed no more
 
 	mu      sync.Mutex
-	queue   []*group // committed, not yet taken by the writer; under mu
-	free    []*group // to be used again; under mu
-	busy    bool     // the writer has taken something and not released it; under mu
-	queued  int      // records in queue; under mu
-	wakeAt  int      // records that the writer waits for; 0 if it does not; under mu
-	closing bool     // under mu
-	// wake has room for one token for the writer.
-	wake chan struct{}
-	done chan struct{} // closed when the writer has ended
-	// next is an empty segment to go on in. The janitor sets it while ready is
-	// false, and then ready; the shard takes it while ready is true, and then
-	// clears that.
+	queue   []*group      // committed, not yet taken by the writer; under mu
+	free    []*group      // to be used again; under mu
+	busy    bool          // the writer has taken something and not released it; under mu
+	queued  int           // records in queue; under mu
+	wakeAt  int           // records that the writer waits for; 0 if it does not; under mu
+	closing bool          // under mu
+	wake    chan struct{} // room for one token for the writer
+	done    chan struct{} // closed when the writer has ended
+	// next is an empty segment to go on in. There is no race for it: the janitor sets
+	// it only while ready is false, and then sets ready; the shard takes it only while
+	// ready is true, and then clears ready.
 	next  *segment
 	ready atomic.Bool
 	// lack is why there is no next segment: the disk is full, or too many files are
 	// open. The janitor writes it.
 	nextErr atomic.Pointer[error]
-	// news has room for one token for the shard, which may wait for ready, lack,
+	// news has room for one token for the shard, which may wait for ready, nextErr,
 	// stuck or failure.
 	news chan struct{}
 	// tight says that the disk is nearly full; the shard and the janitor write it,
 	// each what it has just seen. freed says that something was given back to the
 	// disk: the janitor sets it, the shard clears it.
 	tight, freed atomic.Bool
-	removed      atomic.Uint64 // before this one all segments are gone; the janitor writes it
+	removed      atomic.Uint64 // the files of segments before this one are gone; the janitor writes it
 	// full says that no more space could be set aside. The shard and the janitor write
 	// it: when that is so, and when there is room again.
 	full atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
 	// was set aside. The writer writes it.
 	stuck atomic.Bool
-	// failure is set once, by the writer or the janitor, and failed is called.
+	// failure is set once, by whoever meets the error first, who then calls failed.
 	failure atomic.Pointer[error]
-	failed  atomic.Pointer[func()]
-	// prepared is called when there is what was waited for: a next segment, or room.
+	failed  atomic.Pointer[func()] // see OnFailure
+	// prepared is called when there is what somebody may wait for, see OnPrepared.
 	prepared atomic.Pointer[func()]
-	jobs     atomic.Int64 // that there are, as of the last commit; the shard writes it
-	live     atomic.Int64 // bytes that they take, about; the shard writes it
+	jobs     atomic.Int64 // how many there are, as of the last commit; the shard writes it
+	live     atomic.Int64 // about how many bytes they take; the shard writes it
 
 	writer  writer
 	janitor janitor
 
-	// For stats: written by whoever is named, read by anyone.
+	// Read by any goroutine, mostly for stats; written by the one that is named.
 	oldest   atomic.Uint64 // segment that is needed; the shard
 	current  atomic.Uint64 // segment that is written; the writer
 	written  atomic.Uint64 // records; the shard
@@ -117,8 +116,8 @@ func newLog(st *Store, t *stream) (*Log, error) {
 	return l, nil
 }
 
-// Err returns why the log has failed, nil if it has not. Nothing is written
-// after. Any goroutine may call it.
+// Err returns why the log has failed, nil if it has not. A log that has failed
+// writes nothing more. Any goroutine may call it.
 func (l *Log) Err() error {
 	if err := l.failure.Load(); err != nil {
 		return *err
@@ -132,7 +131,7 @@ func (l *Log) fail(err error) {
 	if l.failure.CompareAndSwap(nil, &err) {
 		poke(l.news)
 		if l.store.rewriting.Load() {
-			return // it is why the server does not start
+			return // the start ends with this error
 		}
 		l.store.log.Error("binlog: a shard's log has failed; it answers INTERNAL_ERROR to all changes until the server is restarted on a healthy disk",
 			"shard", l.stream.shard, "err", err)
@@ -143,13 +142,14 @@ func (l *Log) fail(err error) {
 }
 
 // OnPrepared has f called, from any goroutine, when there is a next segment and
-// the one before is full: somebody should ask for Segment then, even if nothing
-// is to be appended. It is also called when what was dropped has been removed, and
-// on a full disk when the writer has gone on in the next segment: cleaning may go
-// on, or begin.
+// the current one is full: the shard should call Segment then, even if it has
+// nothing to append. f is also called when the files of dropped segments have been
+// removed, and on a full disk when the writer has gone on in the next segment:
+// cleaning may then begin, or go on.
 func (l *Log) OnPrepared(f func()) { l.prepared.Store(&f) }
 
-// OnFailure has f called, from any goroutine, when the log fails.
+// OnFailure has f called, from any goroutine, when the log fails; at once if it
+// has failed already. f may be called twice.
 func (l *Log) OnFailure(f func()) {
 	l.failed.Store(&f)
 	if l.Err() != nil {
@@ -157,11 +157,11 @@ func (l *Log) OnFailure(f func()) {
 	}
 }
 
-// Segment returns the index of the segment that the next batch goes to. It is
-// asked between batches. A shard does not wait for the disk, but where that is
-// far behind it waits here for the next segment, or this one would grow by all
-// that clients send meanwhile; where space is short, cleaning could not write its
-// jobs again.
+// Segment returns the index of the segment that the next batch goes to. The shard
+// calls it between batches. This is the one place where the shard waits for the
+// disk: if that is far behind, for the next segment. Otherwise the current one
+// would grow by all that clients send meanwhile, and where space is short cleaning
+// would not find the room to copy its jobs.
 func (l *Log) Segment() uint64 {
 	most := farBehind * l.store.segment
 	if l.tight.Load() {
@@ -176,22 +176,23 @@ func (l *Log) Segment() uint64 {
 	return l.to.name.index
 }
 
-// farBehind is how many times as large as it should be a segment may become.
+// farBehind is how many times its intended size a segment may reach.
 const farBehind = 2
 
-// largestIfTight is the same where space is short, in bytes.
+// largestIfTight is how many bytes a segment may reach while the disk is nearly
+// full.
 func (l *Log) largestIfTight() int64 { return l.store.segment + l.store.segment/4 }
 
-// awaitNext waits for the next segment. It gives up if a full disk has no room for
-// one, or too many files are open, and when nothing can be written.
+// awaitNext waits for the next segment. It gives up if none can be made, because
+// the disk is full or too many files are open, and when nothing can be written.
 func (l *Log) awaitNext() {
 	for !l.ready.Load() && l.nextErr.Load() == nil && !l.stuck.Load() && l.Err() == nil {
 		<-l.news
 	}
 }
 
-// roll goes on in the next segment. On a full disk that has to do with the
-// space that the one before has not used.
+// roll goes on in the next segment. On a full disk the next one has to make do with
+// the space that the current one has not used.
 func (l *Log) roll() {
 	if time.Since(l.stayedAt) < retry {
 		return
@@ -209,22 +210,22 @@ func (l *Log) roll() {
 	}
 	l.to, l.next = l.next, nil
 	l.ready.Store(false)
-	l.janitor.ask() // what is left of the one before is of no use any more
+	l.janitor.ask() // to give back what the one before has not used
 }
 
-// handOver gives back what the segment has not used of its space, and sets as
-// much of that aside in the next one as there is, but no more than that many
-// bytes. It reports false if that is less than deletes were promised: then the
-// segment has it again.
+// handOver gives back the space that the current segment has not used, and sets
+// as much of it aside in the next one as it can get, up to most bytes. It reports
+// false if that is less than deletes were promised: then the current segment has
+// its space back. The caller holds store.space.
 func (l *Log) handOver(most int64) bool {
 	given, err := l.to.giveBack(false)
-	least := max(l.owedNow()+int64(len(l.batch.buf)), minSegment-overhead) // the latter takes a page
+	least := max(l.owedNow()+int64(len(l.batch.buf)), minSegment-overhead) // which with its overhead takes a page
 	for want, less := max(min(most, given), least), int64(SegmentOverhead); err == nil; want, less = max(want-less, least), 2*less {
 		if err = l.next.allocate(want); err == nil {
 			return true
 		}
-		// Files take whole pages, and another program may have taken some. What
-		// there was may be taken all the same: nothing is in that file yet.
+		// Less may fit: files take whole pages, and another program may have taken some.
+		// A failed attempt can leave blocks in the file, which is empty: they go first.
 		if isFull(err) {
 			err = l.next.file.Truncate(0)
 		}
@@ -233,7 +234,7 @@ func (l *Log) handOver(most int64) bool {
 		}
 	}
 	if err == nil && given > 0 {
-		err = l.to.allocate(given) // deletes were promised it
+		err = l.to.allocate(given) // which deletes were promised
 	}
 	if err != nil && !isFull(err) {
 		l.fail(err)
@@ -241,7 +242,7 @@ func (l *Log) handOver(most int64) bool {
 	return false
 }
 
-// Put appends a job, all of it, and returns how many bytes that took.
+// Put appends a whole job, and returns how many bytes that took.
 func (l *Log) Put(j *Job) int {
 	n := l.startRecord(sizeOfPut(len(j.Tube), len(j.Body), len(j.Unique)+len(j.Reducer)))
 	l.batch.buf = appendPut(l.batch.buf, j)
@@ -249,7 +250,7 @@ func (l *Log) Put(j *Job) int {
 	return len(l.batch.buf) - n
 }
 
-// Change appends what a job has become, and returns how many bytes that took.
+// Change appends the new state of a job, and returns how many bytes that took.
 func (l *Log) Change(m *Meta) int {
 	n := l.startRecord(maxMeta)
 	l.batch.buf = appendMeta(l.batch.buf, kindChange, m)
@@ -264,7 +265,7 @@ func (l *Log) Delete(id uint64) int { return l.putNumber(kindDelete, id) }
 // their files removed when that is safe.
 func (l *Log) Drop(segment uint64) int {
 	n := l.putNumber(kindDrop, segment)
-	l.batch.drop, l.dropped = segment, segment // not of a batch that the record had no place in
+	l.batch.drop, l.dropped = segment, segment // after putNumber, which may begin a new batch for the record
 	l.oldest.Store(segment)
 	return n
 }
@@ -272,6 +273,8 @@ func (l *Log) Drop(segment uint64) int {
 // Dropping tells whether the files of segments that were dropped are still there.
 func (l *Log) Dropping() bool { return l.removed.Load() < l.dropped }
 
+// putNumber appends a record that says no more than a number, and returns how
+// many bytes that took.
 func (l *Log) putNumber(k kind, v uint64) int {
 	n := l.startRecord(maxMeta)
 	l.batch.buf = appendNumber(l.batch.buf, k, v)
@@ -279,25 +282,26 @@ func (l *Log) putNumber(k kind, v uint64) int {
 	return len(l.batch.buf) - n
 }
 
-// startRecord returns where a record of that size will begin in the batch.
+// startRecord returns where a record of at most that size will begin in the batch.
+// If the record would make the batch too large, what is in it is committed first.
 func (l *Log) startRecord(size int) int {
 	if l.batch.records > 0 && len(l.batch.buf)+size > maxBatch {
-		// The deletes of jobs that were put so far are owed from now on.
+		// The jobs put so far count from now on: their deletes are owed.
 		l.Commit(nil, int(l.jobs.Load())+l.fresh)
 	}
 	return len(l.batch.buf)
 }
 
-// BlockOverhead is what a batch takes beside its records, in bytes, if it is in
-// a block of its own.
+// BlockOverhead is how many bytes a block takes beside its records.
 const BlockOverhead = blockOverhead
 
 // Written returns the index of the segment that is being written. All that was
-// appended to segments before it is in their files.
+// appended to segments before it is in their files. Any goroutine may call it.
 func (l *Log) Written() uint64 { return l.current.Load() }
 
-// Renamed has the server's log tell that so many jobs had ids that others have,
-// too: some go on under new ones, and some are lost, for want of room on the disk.
+// Renamed logs that two jobs each were found under one id: renamed of them go on
+// under a new id, and lost of them are not served, for want of room on the disk.
+// Any goroutine may call it.
 func (l *Log) Renamed(renamed, lost int) {
 	l.store.log.Warn("binlog: jobs had the ids of others, since what was damaged at an earlier start can be read again; they have new ids",
 		"jobs", renamed)
@@ -306,11 +310,11 @@ func (l *Log) Renamed(renamed, lost int) {
 	}
 }
 
-// Migrated counts jobs that cleaning has put again.
+// Migrated counts n jobs, for Stats, that cleaning has put again.
 func (l *Log) Migrated(n int) { l.migrated.Add(uint64(n)) }
 
-// Weigh says how many bytes the jobs that there are take, about: what is set aside
-// for them goes by that, too.
+// Weigh tells the log about how many bytes the present jobs take, on which
+// depends how much is set aside for them (see Extra).
 func (l *Log) Weigh(bytes int64) {
 	if bytes != l.live.Load() {
 		l.live.Store(bytes)
@@ -320,13 +324,13 @@ func (l *Log) Weigh(bytes int64) {
 // Appended tells whether there is anything in the batch.
 func (l *Log) Appended() bool { return l.batch.records > 0 }
 
-// Filled tells whether the batch should end, though there is more to append: a
-// segment is to be left in time.
+// Filled tells whether the batch should end though there is more to append, so
+// that the segment can be left in time.
 func (l *Log) Filled() bool { return int64(len(l.batch.buf)) >= l.Step() }
 
-// Commit ends a batch, which has held wait for it, if it is not nil; live is
-// how many jobs there are now. It reports true if nothing is to be waited for:
-// the batch is empty and all before it are safe. Then held is not called.
+// Commit ends a batch. live is how many jobs there are now. held, if it is not
+// nil, is released when the batch is safe; unless Commit reports true: then there
+// is nothing to wait for, since the batch is empty and all before it are released.
 func (l *Log) Commit(held Held, live int) bool {
 	g := l.batch
 	if g.records > 0 {
@@ -375,8 +379,8 @@ func (l *Log) Commit(held Held, live int) bool {
 	return false
 }
 
-// countQueued counts records in the queue, and tells whether they are now what the
-// writer waits for. The caller holds mu.
+// countQueued counts records that come to the queue, and tells whether they make
+// it as many as the writer waits for. The caller holds mu.
 func (l *Log) countQueued(records int) bool {
 	before := l.queued
 	l.queued += records
@@ -391,8 +395,9 @@ func poke(c chan struct{}) {
 	}
 }
 
-// Flush waits until all that was committed is written and synced. Nothing may
-// be committed meanwhile. An error is that of Err.
+// Flush commits the batch and waits until it and all before it are written and
+// synced, whatever Config.Sync is. Nothing may be appended meanwhile. The error is
+// that of Err.
 func (l *Log) Flush() error {
 	done := make(flushed)
 	if !l.Commit(done, int(l.jobs.Load())) {
@@ -404,14 +409,14 @@ func (l *Log) Flush() error {
 	return l.janitor.sync()
 }
 
+// flushed is the Held of a Flush; it is closed when that is done.
 type flushed chan struct{}
 
-// Release is Held's.
 func (f flushed) Release(error) { close(f) }
 
-// Close writes and syncs all that was committed and ends the log. The error is
-// why some of it may not be there: one reason is a disk that has no room for
-// it.
+// Close writes and, unless Config.Sync is SyncNever, syncs all that was committed,
+// and ends the log. The error is why some of it may not be there, such as a disk
+// that has no room for it. Nothing may be appended any more.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closing = true
@@ -430,7 +435,7 @@ func (l *Log) Close() error {
 			errs = append(errs, seg.file.Close())
 		case i == 0:
 			errs = append(errs, seg.close())
-		case seg.begun: // the one before may say that it is there
+		case seg.begun: // so the one before may have announced it
 			errs = append(errs, seg.file.Close())
 		default:
 			errs = append(errs, l.abandon(seg))
@@ -439,16 +444,16 @@ func (l *Log) Close() error {
 	return errors.Join(errs...)
 }
 
-// keeps reports whether a segment that is closed for good keeps what is set aside in
-// it, as it does if the server is killed: on a full disk the next start needs that,
-// and another program would take it meanwhile. A failed rearrangement keeps nothing,
-// see takeBack.
+// keeps reports whether a segment keeps, when it is closed for good, the space that
+// is set aside in it, as it does when the server is killed. On a full disk it does:
+// the next start needs the space, and another program would take it meanwhile. (A
+// failed rearrangement removes the segments, see takeBack.)
 func (l *Log) keeps(seg *segment) bool {
 	free, err := l.store.fs.Free(l.store.cfg.Dir)
 	return l.full.Load() || err == nil && free < seg.allocated.Load()-seg.size.Load()
 }
 
-// lendSpace calls f while what the closed log has kept is given back.
+// lendSpace calls f while the space that the closed log has kept is given back.
 func (l *Log) lendSpace(f func() error) error {
 	seg := l.writer.to
 	file, err := l.store.fs.OpenWrite(filepath.Join(l.store.cfg.Dir, seg.name.String()))
@@ -461,6 +466,6 @@ func (l *Log) lendSpace(f func() error) error {
 		return err
 	}
 	err = f()
-	_ = file.Allocate(size, seg.allocated.Load()-size) // or as much as there is, which is nothing to complain of
+	_ = file.Allocate(size, seg.allocated.Load()-size) // or as much of it as there is
 	return err
 }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// writer is the goroutine of a log that writes. Its fields are its own but for to,
-// which the janitor reads, too: it changes under the janitor's lock.
+// writer is the goroutine of a log that writes its segments. Its fields are its
+// own, except for to: the janitor reads that, so it changes under the janitor's mu.
 type writer struct {
 	*Log
 	packer        packer
 	seq           uint64   // of the next block
 	to            *segment // that is written to
-	previous      uint64   // segment
+	previous      uint64   // segment, for the next header; 0 for none
 	oldestWritten uint64   // the oldest segment that is needed, by the drops that are written; Log.oldest may be ahead
 
 	// For gather.
-	syncTime       time.Duration // that a sync takes, about
+	syncTime       time.Duration // about how long a sync takes
 	timer          *time.Timer
-	skips, backoff int // how many times not to wait, now and the last time
+	skips, backoff int // how many more times not to wait, of how many
 }
 
 // run is the life of the goroutine.
@@ -56,17 +56,17 @@ func (w *writer) run() {
 // gatherMost is how long gather waits at most.
 const gatherMost = 2 * time.Millisecond
 
-// gather waits for a moment, when each answer costs a sync, so that more share
-// the next one. Clients that were just answered tend to come back at once, and
-// a sync that begins with the first of them has all others wait for it and for
-// their own. So it waits until about as many records are there as the last sync
-// wrote and had come meanwhile, for some times as long as a sync takes: they
-// have to be run, too. If fewer come it was a bad guess, and it is not made
-// again for a while.
+// gather waits for a moment, if each answer needs a sync, so that more answers
+// share the next one. Clients that were just answered tend to come back at once,
+// and if a sync begins with the first of them, all others have to wait for that
+// one and for their own. So gather waits until about as many records have come as
+// the last sync wrote and came during it, for at most a few times as long as a
+// sync takes, since those clients need time to run. If fewer come the guess was
+// bad, and it is not made again for a while.
 func (w *writer) gather(released []*group) {
-	// Where a sync takes no time at all there is nothing to share. That is so on
-	// the disks of tests, and timers that are due at once must not be set there:
-	// in a synctest bubble they break the race detector.
+	// Where a sync takes no time there is nothing to share. That is so on the disks
+	// of tests, where no timer that is due at once may be set: in a synctest bubble
+	// it breaks the race detector.
 	if w.store.cfg.Sync != 0 || len(released) == 0 || w.syncTime == 0 {
 		return
 	}
@@ -122,6 +122,7 @@ func (w *writer) writeGroup(g *group) {
 	}
 }
 
+// write writes one group, and syncs it if Config.Sync is 0.
 func (w *writer) write(g *group) error {
 	if g.to != w.to {
 		if err := w.roll(g.to); err != nil {
@@ -144,8 +145,9 @@ func (w *writer) write(g *group) error {
 	return nil
 }
 
-// writeBlock writes the records in b, which has room for a header, as one block to
-// the segment that is written.
+// writeBlock writes the records in b, which begins with room for a header, as one
+// block at the end of a segment. promise is how much of the segment's room was
+// taken for it.
 func (w *writer) writeBlock(to *segment, b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq, to.seed)
 	size := to.size.Load()
@@ -167,9 +169,9 @@ func (w *writer) writeBlock(to *segment, b []byte, promise int64) error {
 	return nil
 }
 
-// withRoom does something until the disk has room for it: one that keeps what
-// was set aside has, but not all do. It gives up when nobody waits any more, or
-// not yet: the server ends, or starts, or may go on with what it had.
+// withRoom tries something until the disk has room for it. A disk that keeps what
+// was set aside has the room at once, but not all disks do. It gives up where
+// waiting is of no use: when the log ends, or at a start, which can fail instead.
 func (w *writer) withRoom(try func() error) error {
 	for {
 		err := try()
@@ -188,19 +190,18 @@ func (w *writer) withRoom(try func() error) error {
 	}
 }
 
-// closingNow tells whether Close was called.
+// closingNow tells whether Close has been called.
 func (w *writer) closingNow() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.closing
 }
 
-// roll goes on in the next segment. What is in the one before is on the disk
-// before the next is begun, so what a power failure takes is always the end of
-// the stream; and the next is begun before the one before says that the stream
-// goes on there, so that a segment which was announced is there. The block that
-// says so has the number of the next one: whether it is there or not, none is
-// missing.
+// roll goes on in the next segment, in this order: sync the old segment, so that a
+// power failure always takes the end of the stream; begin the next one; only then
+// write a block to the old one that says where the stream goes on, so that a
+// segment that was announced is there. That block has the same number as the one
+// behind it: whether it is on the disk or not, no number is missing.
 func (w *writer) roll(next *segment) error {
 	old := w.to
 	if w.store.cfg.Sync > 0 {
@@ -226,7 +227,8 @@ func (w *writer) roll(next *segment) error {
 	return old.close()
 }
 
-// writeHeader writes the header of a segment whose first block has that number.
+// writeHeader begins a segment: it writes a header, with the number that its first
+// block is to have, and makes that durable if the server ever syncs.
 func (w *writer) writeHeader(seg *segment, first uint64) error {
 	h := header{
 		segmentName: seg.name,
@@ -252,7 +254,7 @@ func (w *writer) writeHeader(seg *segment, first uint64) error {
 	return nil
 }
 
-// enter goes on in a segment that was begun.
+// enter goes on in a segment that was begun: it is the one written from now on.
 func (w *writer) enter(seg *segment) {
 	seg.size.Store(segmentHeader)
 	w.current.Store(seg.name.index)
