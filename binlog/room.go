@@ -6,9 +6,21 @@ import (
 	"time"
 )
 
-// Reserve is how many bytes puts leave alone: for changes of the jobs that are
-// there, for their deletes, and for cleaning, which has to write before it can
-// give back. Any goroutine may call it.
+// How a full disk is kept from losing anything: space is set aside before it is
+// promised to anyone. What a shard appends is taken from what is set aside
+// (segment.room), and the writer gives back what compression has saved. Of that
+// each may take:
+//
+//	deletes    all of it: one is owed to each job
+//	changes    all but leftByChanges and, on a full disk, what cleaning has to copy
+//	cleaning   all but Reserve or, where there is no more, all but leftByChanges
+//	puts       all but Reserve, and what is owed to the new jobs of the batch
+//
+// Cleaning has to write before it can give back. What it gives back fills up the
+// reserve before anybody else has it.
+
+// Reserve is how many bytes puts leave alone: for changes of the present jobs,
+// for their deletes, and for cleaning. Any goroutine may call it.
 func (l *Log) Reserve() int64 {
 	n := l.spare() + SegmentOverhead + owedDeletes(l.jobs.Load())
 	if l.tight.Load() {
@@ -17,50 +29,50 @@ func (l *Log) Reserve() int64 {
 	return n + l.Extra()
 }
 
-// extraIfTight is what is set aside, beside the rest, for as long as the disk is nearly
-// full: for a change of each job, and for what cleaning copies then.
+// extraIfTight is how much of the reserve is for changes of jobs, and for what
+// cleaning copies, while the disk is nearly full.
 func (l *Log) extraIfTight() int64 { return l.mostCopies() + owedChanges(l.jobs.Load()) }
 
-// Extra is how much of that is set aside, in bytes, while the disk is not nearly
-// full, which it may be within a moment if another program fills it: as much as
-// half of what the jobs take, at most. There is less of no use for that, see
-// shard's tidy. Any goroutine may call it.
+// Extra is how many bytes of the reserve are for the same while the disk is not
+// nearly full: another program can fill it within a moment. It is at most half of
+// what the jobs take. The shard keeps as much less of what is of no use, see its
+// tidy. Any goroutine may call it.
 func (l *Log) Extra() int64 { return min(l.extraIfTight(), l.live.Load()/2) }
 
-// spare is what is set aside for cleaning: a segment's worth.
+// spare is how many bytes are always set aside for cleaning: a segment's worth.
 func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
 
-// mostCopies is how much cleaning may have to write again before it can give back:
-// one of the largest segments.
+// mostCopies is how many bytes cleaning may have to write again before it can give
+// back: one of the largest segments.
 func (l *Log) mostCopies() int64 { return min(l.largestIfTight()+l.Step(), maxReserve) }
 
-// checkTight finds out whether the disk is nearly full. Then all of changes is set
-// aside as well, for which otherwise there is enough on the disk.
+// checkTight finds out whether the disk is nearly full. If it is, all of
+// extraIfTight is set aside, for which otherwise there is enough on the disk.
 func (l *Log) checkTight() {
 	free, err := l.store.fs.Free(l.store.cfg.Dir)
 	need := l.Reserve() + l.Step() + owedChanges(l.jobs.Load())
 	l.tight.Store(err != nil || free < 8*int64(l.store.cfg.Shards)*need)
 }
 
-// maxReserve bounds what of that does not go with the number of jobs, in bytes,
-// where segments are large.
+// maxReserve bounds, in bytes, the parts of the reserve that go with the size of
+// segments.
 const maxReserve = 256 << 20
 
-// What is set aside for each job, in bytes. Blocks of their own, and changes,
-// are for as many jobs as fewJobs: when that is used up there is a segment to
-// clean.
+// What is set aside for each job, in bytes. Only as many as fewJobs get room for a
+// change, and for a delete in a block of its own: when that is used up there is a
+// segment to clean.
 const (
-	owedDelete = 16
-	owedBlock  = 32
+	owedDelete = 16                       // its record
+	owedBlock  = 32                       // around the record, if it comes alone
 	owedChange = 2 * (40 + blockOverhead) // to reserve it, and to release, bury or kick it
 	fewJobs    = 1 << 16
 	owedPut    = owedDelete + owedBlock + owedChange
 )
 
-// owedDeletes is how much is left alone by all but deletes.
+// owedDeletes is how many bytes all but deletes leave alone.
 func owedDeletes(jobs int64) int64 { return jobs*owedDelete + min(jobs, fewJobs)*owedBlock }
 
-// owedChanges is how much is left alone by puts.
+// owedChanges is how many bytes puts leave alone for changes.
 func owedChanges(jobs int64) int64 { return min(jobs, fewJobs) * owedChange }
 
 // Step is how many bytes are set aside at a time, and about how many cleaning
@@ -72,24 +84,24 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// isScarce tells whether an error says that there are no descriptors for now, or
-// that the kernel has no memory. No file was made then, and nothing is lost.
+// isScarce tells whether an error says that for now there are no file descriptors,
+// or the kernel has no memory. No file was made then, and nothing is lost.
 func isScarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// Full tells whether puts are refused for want of disk space. Any goroutine
-// may call it.
+// Full tells whether puts are refused for want of disk space. Any goroutine may
+// call it.
 func (l *Log) Full() bool { return l.full.Load() }
 
-// MostPut is how many bytes Put takes at most, with the lengths in bytes of the
-// name of the tube, of the body, and of what else a Task has, Unique and Reducer
-// together: 0 for other jobs.
+// MostPut is how many bytes Put takes at most. tube, body and task are lengths in
+// bytes: of the tube's name, of the body, and of a Task's Unique and Reducer
+// together, 0 for other jobs.
 func MostPut(tube, body, task int) int { return sizeOfPut(tube, body, task) }
 
-// FitsPut tells whether a job that takes that many bytes can be put, and leaves
-// enough space for all that may become of those that are there. If it does, the job
-// is counted as put: then it must be.
+// FitsPut tells whether a job that takes n bytes, see MostPut, can be put and
+// leaves enough space for whatever the present jobs may need. If so, the job is
+// counted as put, and the caller has to put it.
 func (l *Log) FitsPut(n int) bool {
 	if err := l.nextErr.Load(); err != nil && l.to.spokenFor() >= l.store.segment {
 		l.noRoom(*err)
@@ -103,15 +115,15 @@ func (l *Log) FitsPut(n int) bool {
 		l.full.Store(false)
 		poke(l.janitor.wake) // it looks at the disk again
 	}
-	if l.saidFull { // else it comes and goes
+	if l.saidFull { // it was not, if it comes and goes quickly
 		l.saidFull = false
 		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
 	}
 	return true
 }
 
-// NoRoom is why FitsPut has reported false, where all jobs are to be written again
-// and that is the end of it. It says what to do.
+// NoRoom returns why FitsPut has reported false, for a start that has to write all
+// jobs again and cannot. The error says what to do.
 func (l *Log) NoRoom() error {
 	if err := l.Err(); err != nil {
 		return err
@@ -119,17 +131,18 @@ func (l *Log) NoRoom() error {
 	return l.store.wrap(l.fullErr)
 }
 
-// owedNow is how many bytes deletes may take.
+// owedNow is how many bytes deletes may take, also those of jobs put in this batch.
 func (l *Log) owedNow() int64 {
 	return owedDeletes(l.jobs.Load()) + int64(l.fresh)*(owedDelete+owedBlock)
 }
 
-// FitsChange tells whether there is room for a change of a job. On a full disk
-// that leaves room for cleaning to write so many bytes again, or there would be no
-// way back; unless it has not as much anyway.
+// FitsChange tells whether there is room for a change of a job. copies is how many
+// bytes cleaning has to write again next. On a full disk a change leaves room for
+// them, or there would be no way back; unless they are more than is ever set aside
+// for cleaning.
 func (l *Log) FitsChange(copies int64) bool { return l.setAside(l.needForChange(copies)) }
 
-// needForChange is how many bytes have to be set aside for that.
+// needForChange is how many bytes have to be set aside for a change to fit.
 func (l *Log) needForChange(copies int64) int64 {
 	n := maxMeta + blockOverhead + l.leftByChanges()
 	if l.full.Load() && copies <= l.mostCopies()+l.spare() {
@@ -138,22 +151,23 @@ func (l *Log) needForChange(copies int64) int64 {
 	return n
 }
 
-// leftByChanges is how many bytes changes and cleaning leave alone.
+// leftByChanges is how many bytes changes and cleaning leave alone: for deletes, and
+// for going on in the next segment.
 func (l *Log) leftByChanges() int64 { return l.owedNow() + SegmentOverhead }
 
-// Short tells whether on a full disk there is little more room than cleaning
+// Short tells whether the disk is full and there is little more room than cleaning
 // needs.
 func (l *Log) Short() bool {
 	return l.full.Load() && !l.setAside(maxMeta+blockOverhead+l.leftByChanges()+l.mostCopies()+l.spare()/2)
 }
 
-// Scarce tells whether on a full disk there is hardly room for a change, see
-// FitsChange: it does so before there is none.
+// Scarce tells whether the disk is full and there is hardly room for a change any
+// more, see FitsChange.
 func (l *Log) Scarce(copies int64) bool {
 	return l.full.Load() && !l.setAside(l.needForChange(copies)+l.spare()/16)
 }
 
-// FitsCopy tells whether there is room for cleaning to write that many bytes.
+// FitsCopy tells whether there is room for cleaning to write n bytes of records.
 func (l *Log) FitsCopy(n int64) bool {
 	n += blockOverhead
 	if !l.full.Load() && l.setAside(n+l.Reserve()) {
@@ -162,8 +176,8 @@ func (l *Log) FitsCopy(n int64) bool {
 	return l.setAside(n + l.leftByChanges())
 }
 
-// setAside tells whether that many bytes are set aside and not spoken for; it
-// sees to it, if the disk has them.
+// setAside sees to it that n bytes are set aside and not spoken for, and reports
+// whether they are: the disk may not have them.
 func (l *Log) setAside(n int64) bool {
 	short := n - l.unspoken()
 	if short <= 0 {
@@ -172,8 +186,8 @@ func (l *Log) setAside(n int64) bool {
 	if l.freed.Swap(false) {
 		l.refusedAt = time.Time{}
 	}
-	// That there was not as much as for a put, or to begin cleaning, does not say
-	// that there is not enough for a change.
+	// A full disk is left alone for a while, but if what it had no room for was larger,
+	// say a put, a change may still fit.
 	if l.full.Load() && time.Since(l.refusedAt) < retry && short >= l.refusedBytes {
 		return false
 	}
@@ -192,11 +206,12 @@ func (l *Log) setAside(n int64) bool {
 	return true
 }
 
-// Holds says how many jobs the log has when its shard starts, and how many bytes
-// they take, as Weigh does; and it sets aside what they are owed, before the puts of
-// other shards can take it. Where the disk does not have all of the reserve that is
-// the shard's share of what is left for it and those that have not said it yet, but
-// no less than deletes may take, if that is there. A log's shard says it once.
+// Holds tells the log how many jobs it has when its shard starts, and about how
+// many bytes they take (see Weigh). It sets aside what they are owed, before puts
+// of other shards can take it. Where the disk has less than the whole reserve, that
+// is the shard's share: of what is free, divided by the shards that have not called
+// Holds yet; but, if the disk has that, no less than leftByChanges. A shard calls
+// it once.
 func (l *Log) Holds(jobs int, bytes int64) {
 	l.jobs.Store(int64(jobs))
 	l.Weigh(bytes)
@@ -215,7 +230,7 @@ func (l *Log) Holds(jobs int, bytes int64) {
 	l.fill(l.to, want-l.unspoken())
 }
 
-// fill sets that many bytes aside, or as many as there are. The caller holds
+// fill sets want bytes aside, or as many as the disk has. The caller holds
 // store.space.
 func (l *Log) fill(seg *segment, want int64) {
 	for step := l.Step(); want > 0 && step >= minSegment; {
@@ -232,16 +247,18 @@ func (l *Log) fill(seg *segment, want int64) {
 	}
 }
 
-// quiet is how long nothing more is said of a disk that is full again.
+// quiet is how long it is not logged again that the disk is full.
 const quiet = time.Second
 
-// retry is how long a full disk is left alone.
+// retry is how long a full disk is left alone before it is tried again.
 const retry = 20 * time.Millisecond
 
-// unspoken is how many bytes are set aside and not spoken for.
+// unspoken is how many bytes are set aside and not spoken for, neither by committed
+// batches nor by the present one.
 func (l *Log) unspoken() int64 { return l.to.room.Load() - int64(len(l.batch.buf)) }
 
-// noRoom says that no more space could be set aside, and why.
+// noRoom notes, and logs, that no more space could be set aside, and why. An error
+// of another kind ends the log.
 func (l *Log) noRoom(err error) {
 	what := "the disk is full"
 	switch {
@@ -254,7 +271,7 @@ func (l *Log) noRoom(err error) {
 	l.full.Store(true)
 	l.fullErr = err
 	if l.store.rewriting.Load() {
-		return // nobody puts anything: NoRoom says it
+		return // the start reports it, see NoRoom
 	}
 	if !l.saidFull && time.Since(l.saidFullAt) >= quiet {
 		l.saidFullAt, l.saidFull = time.Now(), true

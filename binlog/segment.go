@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 )
 
+// A segment: its name, its header, and the file as it is written.
+
 // Version is the version of the format that is written, and the newest that is
 // read; all before it are read as well. Version 2 brought the jobs of Gearman.
 //
@@ -24,8 +26,8 @@ const Version = 2
 // minSegment is the smallest size of a segment, in bytes.
 const minSegment = 4096
 
-// segmentName is the name of a segment's file: who wrote it, and where it comes
-// among all segments of the directory.
+// segmentName is the name of a segment's file: who wrote it, and its place among
+// all segments of the directory.
 type segmentName struct {
 	epoch uint32 // of the directory; a new one begins when streams are rearranged
 	shard uint32 // whose stream it belongs to
@@ -36,12 +38,12 @@ func (n segmentName) String() string {
 	return fmt.Sprintf("segment.%d.%d.%08d", n.epoch, n.shard, n.index)
 }
 
-// maxIndex is the highest index of a segment: nobody has come so far, and a file
+// maxIndex is the highest index of a segment. No directory gets that far, so a file
 // with a higher one is not ours.
 const maxIndex = 1<<31 - 1
 
-// farOff tells whether a name has a number that nobody comes to, though one may
-// be ours: a file needs an intact header to be believed.
+// farOff tells whether a name has a number so high that it is hardly ours: the file
+// needs an intact header to be believed.
 func (n segmentName) farOff() bool { return max(uint64(n.epoch), n.index) > maxIndex/2 }
 
 // parseSegmentName is the inverse of segmentName.String.
@@ -111,9 +113,9 @@ func (e versionError) Error() string {
 	return fmt.Sprintf("%s has format %d, and this sheafd knows formats up to %d: use the newer sheafd that wrote it", e.file, e.version, Version)
 }
 
-// fromFuture tells whether the version that a file says it has is a later one
-// than this program knows; intact is whether its sum is right. If it is not, a
-// version that is one bit away from a known one is damage.
+// fromFuture tells whether the version in a file is a later one than this program
+// knows; intact is whether the sum over it is right. If the sum is wrong, a version
+// that is one bit away from a known one is taken for damage.
 func fromFuture(version uint64, intact bool) bool {
 	if version <= Version {
 		return false
@@ -127,7 +129,8 @@ func fromFuture(version uint64, intact bool) bool {
 }
 
 // decodeHeader reads the header of the file of that name. The error is a
-// versionError if it comes from the future; errHeader if it is damaged.
+// versionError if the format is newer than ours, errHeader if the header is
+// damaged, and another one if it is that of another segment.
 func decodeHeader(b []byte, name segmentName) (header, error) {
 	h := header{segmentName: name}
 	if len(b) < segmentHeader || string(b[:8]) != segmentMagic {
@@ -159,9 +162,9 @@ func decodeHeader(b []byte, name segmentName) (header, error) {
 	return h, nil
 }
 
-// tornHeader tells whether a crash may leave a file that begins so: its header
-// is not there, or cut off. It ends with the highest byte of a time of this age,
-// which is not zero.
+// tornHeader tells whether a crash may leave a file that begins with b: its header
+// is not there, or cut off. A whole header ends with the highest byte of a
+// present-day time, which is not zero.
 func tornHeader(b []byte) bool {
 	if len(b) >= segmentHeader && b[segmentHeader-1] != 0 {
 		return false
@@ -170,10 +173,9 @@ func tornHeader(b []byte) bool {
 	return strings.HasPrefix(segmentMagic, string(magic))
 }
 
-// segmentSeed is what the sums of the headers of blocks in a segment begin
-// with. It depends on the directory's id, which nobody outside knows: so a
-// job's body that looks like a block is not taken for one when the search for
-// the next block comes by it.
+// segmentSeed is what the sums of the block headers in a segment begin with. It
+// depends on the directory's id, which no client knows: so a job's body that looks
+// like a block is not taken for one when a search for the next block comes by it.
 func segmentSeed(id uint64, name segmentName) uint32 {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[0:], id)
@@ -181,32 +183,25 @@ func segmentSeed(id uint64, name segmentName) uint32 {
 	return crc32.Checksum(b[:], castagnoli)
 }
 
-// How a full disk is kept from losing anything: space is set aside before it is
-// promised to anyone. What a shard appends takes from what is set aside (room),
-// and the writer gives back what compression has saved. Puts may take all but
-// the reserve, which is there for changes, for deletes, of which each job has
-// one owed, and for cleaning, which has to write before it can give back. What it
-// gives back fills up the reserve before anybody else has it.
-
-// segment is one that is written to.
+// segment is the file of one that is written to.
 type segment struct {
 	name segmentName
 	file File
 	seed uint32 // see segmentSeed
-	// begun is that it has a header, or part of one. The writer sets it; Close
+	// begun says that it may have a header, or part of one. The writer sets it; Close
 	// reads it when the writer has ended.
 	begun bool
-	// room is how many bytes are set aside and not yet spoken for. The shard
-	// takes from it, the writer gives back what compression has saved, and
+	// room is how many bytes are set aside and not yet spoken for. The shard takes
+	// from it when it commits, the writer gives back what compression has saved, and
 	// whoever sets more aside adds that.
 	room atomic.Int64
 	// size is how many bytes are written; the writer writes it.
 	size atomic.Int64
 
-	mu        sync.Mutex   // of setting aside
-	allocated atomic.Int64 // bytes from the beginning of the file; written under mu
-	end       atomic.Int64 // of the file, at least, once there was a block; written under mu
-	sealed    bool         // nothing is set aside any more; under mu
+	mu        sync.Mutex   // held while space is set aside or given back
+	allocated atomic.Int64 // how many bytes of the file are set aside, used or not; written under mu
+	end       atomic.Int64 // the file ends there or behind, once it has a block; written under mu
+	sealed    bool         // nothing more is set aside; under mu
 
 	// syncing keeps the janitor's sync and the closing of the file apart. It is
 	// held for as long as a sync takes, so the shard never takes it.
@@ -229,7 +224,7 @@ func (l *Log) create() (*segment, error) {
 	return &segment{name: name, file: f, seed: segmentSeed(st.id, name)}, nil
 }
 
-// abandon removes a segment in which nothing is.
+// abandon closes and removes a segment that has nothing in it.
 func (l *Log) abandon(seg *segment) error {
 	return errors.Join(seg.file.Close(), l.store.remove(seg.name.String()))
 }
@@ -238,10 +233,12 @@ func (l *Log) abandon(seg *segment) error {
 // that says where the stream goes on.
 const overhead = segmentHeader + blockOverhead + 1 + 10
 
-// SegmentOverhead is how much room is lost at most when the log goes on in the next
-// segment, in bytes: that has a header, and files take whole pages.
+// SegmentOverhead is how many bytes of room are lost at most when the log goes on
+// in the next segment: that has a header, and files take whole pages.
 const SegmentOverhead = minSegment + overhead
 
+// allocate sets n more bytes aside, and the first time the overhead as well. It
+// does nothing if the segment is sealed. Any goroutine may call it.
 func (s *segment) allocate(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,10 +260,10 @@ func (s *segment) allocate(n int64) error {
 	return nil
 }
 
-// extend moves the end of the file at least to that offset. A sync that finds it
-// moved has to write that, too; so it moves seldom, that many bytes further, and
-// zeros lie behind the last block. But not further than what is set aside: what
-// the file has is taken for that, see zero.
+// extend moves the end of the file to an offset of at least least. A sync after
+// that has to write the new size, too; so the end moves seldom, and then further
+// bytes more, with zeros behind the last block. But it does not move beyond what is
+// set aside, since zero takes all that the file has for set aside.
 func (s *segment) extend(least, further int64) error {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
@@ -281,8 +278,8 @@ func (s *segment) extend(least, further int64) error {
 	return err
 }
 
-// giveBack gives back what was set aside and is not spoken for, and returns how
-// much. If it is for good no more is set aside later.
+// giveBack gives back what is set aside and not spoken for, and returns how many
+// bytes that was. If forGood, nothing is set aside later.
 func (s *segment) giveBack(forGood bool) (given int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,9 +291,10 @@ func (s *segment) giveBack(forGood bool) (given int64, err error) {
 		return 0, nil
 	}
 	end := s.allocated.Load() - given
-	// What is behind the end of the file goes when it is cut off there; so what is
-	// spoken for has to come before the end first. Zeros of extend's may be behind
-	// it: they go, too, and the writer has to move the end again.
+	// Cutting a file off where it ends gives back the space behind its end. So the
+	// first call moves the file's end behind what is spoken for, and the second cuts
+	// off there. Zeros that extend has put behind that point go, too: the writer then
+	// has to move the end again.
 	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
 		return 0, err
 	}
@@ -306,10 +304,10 @@ func (s *segment) giveBack(forGood bool) (given int64, err error) {
 	return given, nil
 }
 
-// spokenFor is how many bytes are written, or will be.
+// spokenFor is how many bytes are written, or have been promised to be.
 func (s *segment) spokenFor() int64 { return s.allocated.Load() - s.room.Load() }
 
-// close gives back what was set aside and not used.
+// close closes the file, and gives back what was set aside and not used.
 func (s *segment) close() error {
 	s.mu.Lock()
 	s.sealed = true
