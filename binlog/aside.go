@@ -8,12 +8,11 @@ import (
 	"slices"
 )
 
-// What becomes of segments with damage: jobs may be in them that nobody knows of,
-// so they are not removed when they are needed no more, but put aside. The
-// manifest says which they are, as long as they are needed. So it is done also if
-// a server is killed between the moment from which on they do not count, which is
-// a drop or a new epoch, and the end of it, and the next finds nothing wrong with
-// them.
+// What becomes of segments with damage. There may be jobs in them that nobody knows
+// of, so when they are needed no more they are not removed but put aside. While they
+// are needed the manifest names them. So they are put aside even if a server is
+// killed after a drop or a new epoch has ended their time, and before it has moved
+// them, and the next server finds nothing wrong with them.
 
 // damagedDir is the folder for segments with damage that are needed no more.
 const damagedDir = "damaged"
@@ -41,8 +40,9 @@ func (st *Store) namesForAside() []string {
 	return slices.Sorted(maps.Keys(st.aside))
 }
 
-// retire removes a file that is needed no more, or puts it aside. One that the disk
-// cannot take away stays: it does not count, and the next start tries again.
+// retire removes a file that is needed no more or, if it is a damaged segment, puts
+// it aside. A file that the disk cannot take away stays: it does not count, and the
+// next start tries again.
 func (st *Store) retire(name string) error {
 	damaged := slices.Contains(st.namesForAside(), name)
 	away := st.remove
@@ -65,7 +65,7 @@ func (st *Store) retire(name string) error {
 	return nil
 }
 
-// moveToDamaged moves a damaged file out of the way.
+// moveToDamaged moves a file into damagedDir.
 func (st *Store) moveToDamaged(name string) error {
 	dir := filepath.Join(st.cfg.Dir, damagedDir)
 	if err := st.makeDir(dir); err != nil {
@@ -73,7 +73,7 @@ func (st *Store) moveToDamaged(name string) error {
 	}
 	err := st.fs.Rename(filepath.Join(st.cfg.Dir, name), filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // somebody has removed it
+		return nil // somebody has removed the file
 	}
 	if err != nil {
 		return err

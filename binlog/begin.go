@@ -8,12 +8,14 @@ import (
 	"slices"
 )
 
-// The last steps of a Store: from when it is read back until it is written.
-// From Begin on the directory changes, always so that a crash loses nothing.
+// The last steps of a Store: from when it has been read back until it is closed.
+// From Begin on the directory changes, in such an order that a crash at any moment
+// loses nothing.
 
-// Begin makes the logs that are written from now on, one for each shard. If the
-// directory is Rearranged, all jobs are to be written to them and synced (see
-// Log.Flush) before Commit.
+// Begin makes the logs that are written from now on, one for each shard, in their
+// order. If the directory is Rearranged, the caller writes all jobs to them and
+// flushes each (Log.Flush) before it calls Commit. If Config.Strict, damage found
+// so far is an error.
 func (st *Store) Begin() ([]*Log, error) {
 	if st.cfg.Strict && len(st.damages) > 0 {
 		return nil, st.wrap(st.refusal())
@@ -23,13 +25,13 @@ func (st *Store) Begin() ([]*Log, error) {
 	logs, err := st.begin()
 	if err != nil {
 		_ = st.closeLogs()
-		st.logs = nil // Close comes, too
+		st.logs = nil // Close, which the caller still calls, must not close them again
 		return nil, st.wrapBegin(err)
 	}
 	return logs, nil
 }
 
-// refusal is the error of a Strict start, after damage.
+// refusal is why a Strict start does not go on after damage.
 func (st *Store) refusal() error {
 	places := "1 place"
 	if n := len(st.damages); n > 1 {
@@ -42,8 +44,8 @@ func (st *Store) refusal() error {
 func (st *Store) begin() ([]*Log, error) {
 	st.headersSynced = st.cfg.Sync != SyncNever
 	if st.manifestUnreadable {
-		// Before anything is written: where it cannot be replaced no start comes to
-		// its end.
+		// This comes before any write: a start that cannot replace the manifest would
+		// fail in the end anyway.
 		if err := st.moveToDamaged(manifestName); err != nil {
 			return nil, fmt.Errorf("the disk can neither read the manifest nor have it out of the way, so check the file system first: %w", err)
 		}
@@ -53,7 +55,8 @@ func (st *Store) begin() ([]*Log, error) {
 	}
 	if st.rearranged {
 		if st.manifest == nil && !st.manifestLost {
-			// From here on a crash leaves segments that do not count.
+			// Without this a crash from here on would leave segments without a manifest,
+			// which count; with an empty one they do not.
 			if err := writeManifest(st.fs, st.cfg.Dir, &manifest{id: st.id}); err != nil {
 				return nil, err
 			}
@@ -70,7 +73,7 @@ func (st *Store) begin() ([]*Log, error) {
 		}
 	}
 	if st.rearranged {
-		// Those before may have kept what was set aside in them. It is of use now.
+		// The old segments may have kept what was set aside in them: it is needed now.
 		for _, t := range st.streams {
 			for _, n := range t.names {
 				if !slices.Contains(t.unread, n) {
@@ -79,7 +82,7 @@ func (st *Store) begin() ([]*Log, error) {
 			}
 		}
 	} else {
-		// All of them first: on a full disk it is their space that the new ones need.
+		// All streams before any log: on a full disk the logs need the space.
 		for _, t := range st.streams {
 			if err := st.trim(t); err != nil {
 				return nil, err
@@ -97,8 +100,8 @@ func (st *Store) begin() ([]*Log, error) {
 		}
 		st.logs = append(st.logs, l)
 	}
-	// Each needs the page that its header is in, and no more: so they all have that
-	// before one takes another.
+	// Each log needs the page that its header is in, and no more to begin with. So all
+	// of them get that before any gets another.
 	for _, l := range st.logs {
 		if err := l.to.allocate(minSegment); err != nil && !isFull(err) {
 			return nil, err
@@ -115,17 +118,19 @@ func (st *Store) begin() ([]*Log, error) {
 		if !isFull(err) {
 			return nil, err
 		}
-		// The old one does: it says less, and nothing wrong. (What it does not say is
-		// damaged is put aside by this server, and by the next if that finds damage in
-		// it, too.) But it may be of a server that syncs.
+		// The old manifest will do: it says less, and nothing wrong. (A damaged segment
+		// that it does not name is put aside by this server, or by the next one if that
+		// finds the damage, too.) But if it is from a server that syncs, headers have to
+		// be synced as it did.
 		st.headersSynced = st.headersSynced || len(st.manifest.synced) > 0
 	}
 	st.committed = true
 	return st.logs, nil
 }
 
-// announceGaps has the manifest say where numbers of blocks are left out, before there
-// are any behind them. On a full disk the next one says it.
+// announceGaps has the manifest say where numbers of blocks are left out, before
+// any block is written behind such a gap. If the disk is full the next manifest
+// says it.
 func (st *Store) announceGaps() error {
 	if st.rearranged || !slices.ContainsFunc(st.streams, func(t *stream) bool { return t.gapsChanged }) {
 		return nil
@@ -141,8 +146,8 @@ func (st *Store) announceGaps() error {
 	return nil
 }
 
-// newManifest says what there is from now on. What was read back stays, and what
-// was committed are on the disk, if the server syncs at all.
+// newManifest returns the manifest of this moment, at a start or at its good end. If
+// the server syncs at all, every block up to now is on the disk.
 func (st *Store) newManifest() (*manifest, error) {
 	m := &manifest{epoch: st.epoch, shards: st.cfg.Shards, id: st.id, highest: st.highestID(), boot: st.fs.Boot()}
 	for _, l := range st.logs {
@@ -163,8 +168,9 @@ func (st *Store) newManifest() (*manifest, error) {
 	return m, nil
 }
 
-// trim gives back the space that a crashed server had set aside, cuts off a
-// torn block, removes what it had not begun, and makes the rest durable.
+// trim gives back the space that a crashed server had set aside in a stream, cuts
+// off a torn block, removes segments that it had not begun, and makes the rest
+// durable.
 func (st *Store) trim(t *stream) error {
 	for _, n := range t.unbegun {
 		if err := st.remove(n.String()); err != nil {
@@ -174,12 +180,12 @@ func (st *Store) trim(t *stream) error {
 	}
 	for _, n := range t.names {
 		if slices.Contains(t.unread, n) {
-			continue // who knows what is in it
+			continue // it stays as it is: nobody knows what is in it
 		}
-		end := int64(-1)
+		end := int64(-1) // whatever it ends with stays, for somebody to look at
 		if n == t.tail && t.cleanEnd {
 			end = t.end
-		} // else, whatever it ends with stays for somebody to look at
+		}
 		if err := st.cutAndSync(n, end); err != nil {
 			return err
 		}
@@ -188,9 +194,9 @@ func (st *Store) trim(t *stream) error {
 }
 
 // cutAndSync cuts a segment off at an offset in bytes, or at its end if that is -1,
-// which gives back what is set aside behind it. And it makes it durable: what
-// was read back counts from now on, and may not be on the disk yet, since the
-// server before may have been killed, or been told not to sync.
+// which gives back what is set aside behind it. Then it makes the segment durable,
+// if the server syncs: what was read back counts from now on, and may not be on the
+// disk yet, since the server before may have been killed or told not to sync.
 func (st *Store) cutAndSync(n segmentName, end int64) error {
 	f, err := st.fs.OpenWrite(filepath.Join(st.cfg.Dir, n.String()))
 	if err != nil {
@@ -201,7 +207,7 @@ func (st *Store) cutAndSync(n segmentName, end int64) error {
 	if err != nil {
 		return err
 	}
-	if end < 0 || end > size { // there may be less than a header
+	if end < 0 || end > size { // the file may be shorter than a header
 		end = size
 	}
 	if err := f.Truncate(end); err != nil || st.cfg.Sync == SyncNever {
@@ -210,15 +216,15 @@ func (st *Store) cutAndSync(n segmentName, end int64) error {
 	return f.Sync()
 }
 
-// Commit ends the rearrangement, if there is one: what was read counts no
-// longer. It is called once, after Begin.
+// Commit ends the rearrangement, if there is one: from then on the new segments
+// count, and what was read back does not. It is called once, after Begin.
 func (st *Store) Commit() error {
 	if err := st.commit(); err != nil {
 		return st.wrap(err)
 	}
 	for _, l := range st.logs {
 		if err := l.Err(); err != nil && st.rearranged {
-			return err // it may not have been logged, see Log.fail
+			return err // Log.fail has not logged it while all jobs were written again
 		}
 	}
 	return nil
@@ -247,10 +253,11 @@ func (st *Store) commit() error {
 	return st.putBeanstalkdAside()
 }
 
-// recordEnd has the manifest say up to where the logs came, when they have come to a
-// good end: what is missing of that at the next start was not taken by a power
-// failure. On a full disk it has the room of what a log keeps. If there is none the
-// old one does, as where nothing may be synced.
+// recordEnd has the manifest say how far the logs came, when they have come to a
+// good end: if some of that is missing at the next start, no power failure has taken
+// it. On a full disk the manifest gets the room that one of the logs has kept. If
+// even that is too little, the old manifest stays; as it does where nothing is ever
+// synced.
 func (st *Store) recordEnd() error {
 	if !st.committed || st.cfg.Sync == SyncNever {
 		return nil
@@ -274,14 +281,14 @@ func (st *Store) recordEnd() error {
 	return st.wrap(err)
 }
 
-// takeBack removes the segments of a rearrangement that has failed. Those that it
-// does not come to are leftovers, which the next start removes. Of this epoch there
-// was nothing before but what is foreign, and far off.
+// takeBack removes the segments of a rearrangement that has failed. What it does
+// not get to is a leftover, which the next start removes. All segments of this epoch
+// are new, except foreign ones whose numbers are far off.
 func (st *Store) takeBack() {
 	m, err := readManifest(st.fs, st.cfg.Dir)
 	damaged := st.manifestLost && errors.Is(err, errManifest) && !isUnreadable(err)
 	if err != nil && !damaged || m != nil && m.epoch == st.epoch {
-		return // they may count: the manifest is replaced, and that was not known to be for good
+		return // they may count: the manifest was replaced, though maybe not durably
 	}
 	entries, err := st.fs.ReadDir(st.cfg.Dir)
 	if err != nil {

@@ -9,12 +9,15 @@ import (
 	"strings"
 )
 
+// The import of beanstalkd's own files: which of them to read, and where they go
+// when that is done. beanstalkd.go reads them.
+
 // keptDir is the folder in a directory where beanstalkd's own files are kept
 // once their jobs have been imported; or keptDir.2 and so on, see asideDir.
 const keptDir = "beanstalkd"
 
 // listBeanstalkd finds out which files of beanstalkd's are to be imported, and
-// which were and only have to be put aside.
+// which only have to be put aside: those that were imported, or have no jobs.
 func (st *Store) listBeanstalkd() error {
 	names, foreign, err := beanstalkdFiles(st.fs, st.cfg.Dir)
 	if err != nil {
@@ -41,13 +44,13 @@ func (st *Store) listBeanstalkd() error {
 			st.jobless = append(st.jobless, name)
 		}
 	}
-	return st.checkIdle()
+	return st.checkJobless()
 }
 
-// checkIdle refuses a directory where files of beanstalkd came to be beside our
-// own segments and have jobs in them, under ids that we may have given, too.
-// That somebody has started beanstalkd there, and no more, is no reason.
-func (st *Store) checkIdle() error {
+// checkJobless refuses a directory in which files of beanstalkd have appeared
+// beside our own segments and have jobs in them: their ids may be ours, too. That
+// somebody has only started beanstalkd there is no reason to refuse.
+func (st *Store) checkJobless() error {
 	if len(st.jobless) == 0 {
 		return nil
 	}
@@ -64,7 +67,7 @@ func (st *Store) checkIdle() error {
 	case len(jobs) > 1:
 		with = fmt.Sprintf("with %d jobs that are not known to have been imported", len(jobs))
 	case last > 0 && len(st.imported) > 0:
-		// It may have gone on with the jobs that were imported.
+		// beanstalkd may have gone on with the jobs that were imported.
 		with = "with changes of jobs that may have been imported"
 	default:
 		return nil
@@ -87,7 +90,7 @@ func (st *Store) describeImport(name string) (importedFile, error) {
 	return importedFile{name, size}, err
 }
 
-// replayBeanstalkd reads the jobs of beanstalkd's files.
+// replayBeanstalkd reads the jobs in the files that are to be imported.
 func (st *Store) replayBeanstalkd(sink Sink) error {
 	jobs, last, err := readBeanstalkd(st.fs, st.cfg.Dir, st.toImport, st.report)
 	if err != nil {
@@ -113,7 +116,8 @@ func (st *Store) putBeanstalkdAside() error {
 	if err := st.move(names, "binlog: beanstalkd's own files were imported and put aside"); err != nil {
 		return err
 	}
-	// A file of such a name is another one from now on.
+	// From now on a file with one of these names is a new one, so the manifest must not
+	// name them any more.
 	st.imported, st.toImport = nil, nil
 	m, err := st.newManifest()
 	if err != nil {
@@ -122,7 +126,7 @@ func (st *Store) putBeanstalkdAside() error {
 	return writeManifest(st.fs, st.cfg.Dir, m)
 }
 
-// move moves files of beanstalkd's into a folder, and says so.
+// move moves files of beanstalkd's into a folder, and logs said.
 func (st *Store) move(names []string, said string) error {
 	if len(names) == 0 {
 		return nil
@@ -143,8 +147,9 @@ func (st *Store) move(names []string, said string) error {
 	return st.fs.SyncDir(st.cfg.Dir)
 }
 
-// asideDir returns a folder for these files, in which no file of such a name is
-// yet: it may be that beanstalkd is left for the second time.
+// asideDir returns a folder for these files that has no file of the same name yet,
+// and makes it if need be. There may be several: somebody can import from
+// beanstalkd, go back to it, and import again.
 func (st *Store) asideDir(names []string) (string, error) {
 	for n := 1; ; n++ {
 		dir := filepath.Join(st.cfg.Dir, keptDir)

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// manifestName is the file that says which segments of a directory count. It
-// is replaced as a whole, by renaming, so it is either as it was or as it is to
-// be.
+// manifestName is the file that says which segments of a directory count. It is
+// replaced as a whole, by a rename, so a crash leaves the old one or the new one.
 const manifestName = "manifest"
 
 // manifest is its content:
@@ -35,38 +34,40 @@ type manifest struct {
 	epoch  uint32 // of the segments that count; others are leftovers
 	shards int    // streams in it; 0 as long as nothing was ever written
 	id     uint64 // of the directory, see segmentSeed
-	// highest is a job id: no higher one had been given out when this was written.
+	// highest is a job id: no higher one had been given out when the manifest was
+	// written.
 	highest uint64
-	// boot is FS.Boot's while a server has the directory, and empty when it has come
-	// to a good end: so it tells of a power failure. Older servers do not have it.
+	// boot is FS.Boot while a server has the directory, and empty once it has come to a
+	// good end: so a different one at the next start tells of a power failure. Older
+	// servers do not write it.
 	boot string
-	// begun are the segments that each shard began when a server last started: if
-	// one that is newer is not there, this is, or it is missing.
+	// begun are the segments that the shards began when a server last started. For
+	// each shard that segment or a newer one has to be there, or it is missing.
 	begun []uint64
-	// synced are the numbers of the blocks that come next in each stream: when this
-	// was written, at a start or at its good end, all before them were on the disk.
-	// There are none if the server does not sync, or is an old one: then a power
-	// failure may have taken anything, also of the segments that were begun.
+	// synced are the numbers of the blocks that came next in each stream when the
+	// manifest was written, at a start or at a good end: all before them were on the
+	// disk. It is empty if the server does not sync, or is an old one: then a power
+	// failure may have taken anything, even the headers of segments that were begun.
 	synced   []uint64
 	imported []importedFile
-	// damaged are segments, also of the epoch before, in which something could not
-	// be read. They are put aside when they are needed no more, also by a server
-	// that finds no damage in them: what it drops, or an epoch that ends, may be
-	// more than was known to be in them.
+	// damaged are segments, also of the epoch before, in which something could not be
+	// read. When they are needed no more they are put aside, even by a server that can
+	// read all of them: there may be jobs in them that were not known when they were
+	// dropped, or when their epoch ended.
 	damaged []string
 	gaps    []gap
 }
 
-// gap is where a server has left numbers of blocks out: it could not read how a
-// segment ends, and went on with one that is above all that there may be. When
-// the segment can be read nothing is missing behind its last block.
+// gap is where a server has left out numbers of blocks: it could not read how a
+// segment ends, and went on with a number above all that there may be. When the
+// segment can be read again, nothing is missing between its last block and that one.
 type gap struct {
 	behind segmentName
-	from   uint64 // the number behind its last block, as far as it was ever read
-	to     uint64 // the number of the block that comes next in the stream
+	from   uint64 // the number after its last block, as far as it was ever read
+	to     uint64 // the number of the next block in the stream
 }
 
-// importedFile is a file of beanstalkd's whose jobs are in the segments. It is
+// importedFile is a file of beanstalkd's whose jobs are in the segments. It is still
 // to be moved out of the way.
 type importedFile struct {
 	name string
@@ -99,7 +100,7 @@ func (m *manifest) encode() []byte {
 	return []byte(b.String())
 }
 
-// numbersLine is a line with a number for each shard, nothing if there are none.
+// numbersLine is a line with a number for each shard, or nothing if there are none.
 func numbersLine(key string, all []uint64) string {
 	if len(all) == 0 {
 		return ""
@@ -118,7 +119,7 @@ func decodeManifest(b []byte) (*manifest, error) {
 	}
 	at := strings.LastIndex(text, "sum ")
 	intact := at > 0 && text[at:] == fmt.Sprintf("sum %08x\n", crc32.Checksum(b[:at], castagnoli))
-	// A flipped bit of a digit leaves a digit, one bit away, or no number.
+	// A flipped bit in the version leaves a digit that is one bit away, or no number.
 	if fromFuture(version, intact) {
 		return nil, versionError{manifestName, version}
 	}
@@ -168,22 +169,22 @@ func decodeManifest(b []byte) (*manifest, error) {
 // parseNumbers is the inverse of numbersLine.
 func parseNumbers(line string) (all []uint64) {
 	for _, field := range strings.Fields(line)[1:] {
-		n, _ := strconv.ParseUint(field, 10, 64) // the sum is right
+		n, _ := strconv.ParseUint(field, 10, 64) // it is one, since the sum is right
 		all = append(all, n)
 	}
 	return all
 }
 
-// maxShards bounds what is believed of a manifest.
+// maxShards is how many shards a manifest can have and be believed.
 const maxShards = 1 << 16
 
-// readManifest returns nil and no error if there is none. The error is an
-// errManifest if there is one that does not count.
+// readManifest returns nil and no error if there is no manifest. The error is
+// errManifest if there is one that is damaged, or that the disk cannot read.
 func readManifest(fsys FS, dir string) (*manifest, error) {
 	name := filepath.Join(dir, manifestName)
 	b, err := readFile(fsys, name, 1<<20)
 	if isUnreadable(err) {
-		b, err = readFile(fsys, name, 1<<20) // it may pass
+		b, err = readFile(fsys, name, 1<<20) // the error may have passed
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -220,7 +221,7 @@ func writeManifest(fsys FS, dir string, m *manifest) error {
 	return fsys.SyncDir(dir)
 }
 
-// readFile returns the first bytes of a file, at most that many.
+// readFile returns the first bytes of a file, at most most.
 func readFile(fsys FS, name string, most int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
