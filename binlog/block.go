@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Compression is how the records of a block are stored. These numbers are on
+// Compression is how the records of blocks are compressed. These numbers are on
 // disk.
 type Compression uint8
 
@@ -39,19 +39,19 @@ func ParseCompression(name string) (Compression, error) {
 const (
 	blockMagic  = 0x6673ee5b // 5b ee 73 66
 	blockHeader = 32
-	// endMark is the last byte of a block. It is not zero, so a block that was cut
-	// off is told from one that was damaged.
+	// endMark is the last byte of a block. It is not zero, so that a block that was
+	// cut off can be told from one that is damaged.
 	endMark = 0xed
 	// blockOverhead is what a block takes beside its records.
 	blockOverhead = blockHeader + 1
-	// maxPlain is the largest size before compression of a block that is
-	// compressed, so that reading one never takes more memory.
+	// maxPlain is how many bytes a compressed block may have before compression, which
+	// bounds the memory to unpack one.
 	maxPlain = 8 << 20
-	// maxStored is the largest size of what follows the header: a job of the
-	// largest size, and some.
+	// maxStored is how many bytes may follow the header: a job of the largest size, and
+	// some more.
 	maxStored = 1<<30 + 1<<20
-	// minCompressed is the size from which on compressing is tried: less is a
-	// record or two, and not worth the time.
+	// minCompressed is from how many bytes on compression is tried: fewer are a record
+	// or two, and not worth the time.
 	minCompressed = 256
 )
 
@@ -78,8 +78,8 @@ func (k *block) encode(b []byte, seed uint32) {
 	le.PutUint32(b[4:], crc32.Update(seed, castagnoli, b[8:blockHeader]))
 }
 
-// decodeBlock reads a header. It reports false if there is none of a segment
-// with that seed.
+// decodeBlock reads a header. It reports false if b does not begin with one of a
+// segment with that seed.
 func decodeBlock(b []byte, seed uint32) (k block, ok bool) {
 	le := binary.LittleEndian
 	if le.Uint32(b) != blockMagic || le.Uint32(b[4:]) != crc32.Update(seed, castagnoli, b[8:blockHeader]) {
@@ -106,8 +106,8 @@ type packer struct {
 	out         []byte
 }
 
-// pack makes a block of the records that follow blockHeader bytes of room in
-// b. What it returns lies in b or is good until the next call.
+// pack makes a block of the records in b, which begins with blockHeader bytes of
+// room. It returns a part of b, or memory that is valid until the next call.
 func (p *packer) pack(b []byte, seq uint64, seed uint32) []byte {
 	k := block{seq: seq, plain: len(b) - blockHeader}
 	if p.compression != None && k.plain >= minCompressed && k.plain <= maxPlain {
@@ -122,7 +122,7 @@ func (p *packer) pack(b []byte, seq uint64, seed uint32) []byte {
 	return b
 }
 
-// compress returns the compressed form of plain behind room for a header.
+// compress returns room for a header, and behind it the compressed form of plain.
 func (p *packer) compress(plain []byte) []byte {
 	if most := blockHeader + s2.MaxEncodedLen(len(plain)); cap(p.out) <= most {
 		p.out = make([]byte, most+most/4)
@@ -146,8 +146,8 @@ type unpacker struct {
 	plain []byte
 }
 
-// unpack returns the records of a block. They lie in stored or are good until
-// the next call.
+// unpack checks a block and returns its records: a part of stored, or memory that
+// is valid until the next call.
 func (u *unpacker) unpack(k *block, stored []byte) ([]byte, error) {
 	if crc32.Checksum(stored, castagnoli) != k.sum || stored[len(stored)-1] != endMark {
 		return nil, errChecksum

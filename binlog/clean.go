@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// ReadPuts reads a segment back that is no longer written, for cleaning: it
-// calls step with the ids of the jobs that were put in it, some at a time:
-// together their records have about that many bytes. Any goroutine may call it.
-// An error is one of step's. What cannot be read, or is damaged, is passed over, and
-// logged if that says something of the disk: jobs of which step is not told may be in
-// there.
+// ReadPuts reads back a segment that is no longer written, for cleaning: it calls
+// step with the ids of the jobs that were put in it, a few at a time, whose records
+// have about bytes bytes together. step must not keep ids. Any goroutine may call
+// ReadPuts. The error is the first that step returns. What cannot be read, or is
+// damaged, is passed over, so step may not be told of all jobs; it is logged if that
+// says something of the disk.
 func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error) error {
 	name := segmentName{l.stream.epoch, l.stream.shard, segment}
 	f, err := l.store.fs.Open(filepath.Join(l.store.cfg.Dir, name.String()))
@@ -63,7 +63,7 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 		}
 	}
 	switch {
-	case file.trouble != nil: // the file stays what it was
+	case file.trouble != nil: // that says nothing of the disk
 	case file.err != nil:
 		l.unreadable(name, file.err)
 	case damaged > 0:
@@ -72,8 +72,8 @@ func (l *Log) ReadPuts(segment uint64, bytes int, step func(ids []uint64) error)
 	return nil
 }
 
-// unreadable says that a segment that was written cannot be read, as far as that
-// is news. Its file is put aside then and not removed: the disk may be dying.
+// unreadable logs that a segment that was written cannot be read, unless that is
+// known. Its file will be put aside and not removed: the disk may be dying.
 func (l *Log) unreadable(name segmentName, err error) {
 	known := slices.Contains(l.store.namesForAside(), name.String())
 	if !isScarce(err) {

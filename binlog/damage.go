@@ -8,8 +8,8 @@ import (
 // Damage is something in a directory that is not as it was written.
 type Damage struct {
 	File   string // its name, without the directory
-	Offset int64  // in bytes
-	What   string
+	Offset int64  // in bytes from the beginning of the file
+	What   string // is wrong
 }
 
 func (d Damage) String() string { return fmt.Sprintf("%s at offset %d: %s", d.File, d.Offset, d.What) }

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FS is the file system that a binlog lives in: that of the machine (OS), or
-// one in a test that loses what was not synced, tears writes and runs full.
-// Names are paths as in package os. Any goroutine may call the methods.
+// FS is the file system that a binlog lives in: that of the machine (OS), or in
+// tests one that loses what was not synced, tears writes and runs full. Names are
+// paths as in package os. Any goroutine may call the methods.
 type FS interface {
 	// Open opens an existing file for reading.
 	Open(name string) (File, error)
@@ -33,21 +33,20 @@ type FS interface {
 	Remove(name string) error
 	// SyncDir makes what was created, renamed and removed in a directory durable.
 	SyncDir(name string) error
-	// Lock takes an exclusive lock on the file of that name, which it makes if
-	// need be, and on its directory, for as long as the answer is not closed. It
-	// is ErrLocked if somebody else has that of the file, and errDirLocked if it
-	// is only that of the directory.
+	// Lock takes an exclusive lock on the file of that name, which it makes if need be,
+	// and on its directory, until the Unlocker is closed. The error is ErrLocked if
+	// somebody else has locked the file, and errDirLocked if only the directory.
 	Lock(name string) (Unlocker, error)
-	// Size is how many bytes the file system of that directory can hold in all,
-	// and Free how many more.
+	// Size returns how many bytes the file system of that directory can hold in all,
+	// and Free how many more; math.MaxInt64 if that is not known.
 	Size(name string) (int64, error)
 	Free(name string) (int64, error)
-	// Boot is a name for the time since the machine was started: when it is another,
-	// what was not synced is lost. It is empty if that is not known.
+	// Boot returns a name of this run of the machine. Once it has changed, what was not
+	// synced is lost. It is empty if it is not known.
 	Boot() string
-	// Writable is nil if that file can be read and written, or if files can be
-	// made in that directory. It is an ownerError if it belongs to another user,
-	// who could not use what root, as which we run, would make there.
+	// Writable returns nil if that file can be read and written, or if files can be
+	// made in that directory. The error is an *ownerError if we run as root and the
+	// file or directory belongs to another user, who could not use what root makes.
 	Writable(name string) error
 }
 
@@ -57,8 +56,8 @@ type File interface {
 	WriteAt(p []byte, off int64) (int, error)
 	// Sync makes what was written durable, as fdatasync(2) does.
 	Sync() error
-	// Allocate sets disk space aside for size bytes from off on, which may lie
-	// behind the end of the file and do not move it.
+	// Allocate sets disk space aside for size bytes from off on. They may lie behind
+	// the end of the file, and need not move it.
 	Allocate(off, size int64) error
 	Truncate(size int64) error
 	Size() (int64, error)
@@ -97,16 +96,16 @@ type locks struct{ file, dir *os.File }
 
 func (l locks) Close() error { return errors.Join(l.file.Close(), l.dir.Close()) }
 
-// Lock uses a lock of the open file description, which beanstalkd's own lock on
-// a file of the same name stands against; and one of the directory, which holds
-// also when somebody has removed the file.
+// Lock uses a lock of the open file description, which excludes beanstalkd's own
+// lock on a file of the same name; and one of the directory, which holds even if
+// somebody removes the file.
 func (osFS) Lock(name string) (Unlocker, error) {
 	dir, err := os.Open(filepath.Dir(name))
 	if err != nil {
 		return nil, err
 	}
-	// Not all file systems have locks for directories: then the file's has to do.
-	// Others take one for a moment, as systemd-tmpfiles does.
+	// Where the file system cannot lock directories the file's lock has to do. Other
+	// programs lock a directory for a moment, as systemd-tmpfiles does.
 	begin := time.Now()
 	for unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == unix.EWOULDBLOCK {
 		f, err := lockFile(name, 0)
@@ -177,7 +176,7 @@ func statfs(name string) (size, free int64, err error) {
 	if err := unix.Statfs(name, &st); err != nil {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: name, Err: err}
 	}
-	if st.Blocks == 0 { // it has no limit of its own, as ramfs, or does not know it
+	if st.Blocks == 0 { // it has no limit of its own, like ramfs, or does not know it
 		return math.MaxInt64, math.MaxInt64, nil
 	}
 	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
@@ -209,10 +208,10 @@ func (osFS) Writable(name string) error {
 	return nil
 }
 
-// isOver tells whether root, which we are, is above the owner of a file. Over one
-// that its user namespace does not know, as a container without root's rights may
-// find it on a volume, it is not: who must not leave the time of access alone is a
-// user like others.
+// isOver tells whether we, who run as root, have root's rights over a file. Root in
+// a user namespace has none over a file whose owner the namespace does not know, as
+// a rootless container may find it on a volume. It is tested with O_NOATIME, which
+// only the owner and such a root may use.
 func isOver(name string) bool {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOATIME|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -223,8 +222,8 @@ func isOver(name string) bool {
 }
 
 // keepsRoot tells whether what root makes in a directory is root's. Some file
-// systems give all to one user, as NFS and CIFS may. It is asked with a file that
-// has no name; where there are none of that kind nobody knows, and nobody is
+// systems give everything to one user, as NFS and CIFS may. It is tested with a file
+// that has no name; where such files cannot be made it is false, so that nobody is
 // refused.
 func keepsRoot(dir string) bool {
 	f, err := os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, 0o600)
@@ -236,15 +235,15 @@ func keepsRoot(dir string) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Uid == 0
 }
 
-// ownerError says that a directory, or a file in it, belongs to another user than
-// root, which we are. Root may write anywhere, but what it writes is its own, and
-// that user's server could not start on it any more. (Others are told by the system
-// what they may not write; where they may, as on a volume that a group shares, they
-// do.)
+// ownerError says that we run as root, and that a directory or a file in it belongs
+// to another user. Root may write anywhere, but what it makes is its own, and that
+// user's server could not start with it any more. (Other users need no such check:
+// what they may not write the system refuses, and what they may, as on a volume that
+// a group shares, they do.)
 type ownerError struct {
-	what  string // the file, or it
-	owner uint32
-	mixed bool // some files are not that user's
+	what  string // the file's name, or "it" for the directory
+	owner uint32 // user id
+	mixed bool   // some files are not that user's
 }
 
 func (e *ownerError) Error() string {
@@ -262,8 +261,8 @@ func (e *ownerError) Error() string {
 
 type osFile struct{ *os.File }
 
-// osOpen opens regular files only. To open a pipe would take until somebody
-// writes to it.
+// osOpen opens regular files only, and does not wait: opening a pipe would, until
+// somebody writes to it.
 func osOpen(name string, flag int) (File, error) {
 	f, err := os.OpenFile(filepath.Clean(name), flag|unix.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -292,7 +291,7 @@ func (f osFile) Sync() error {
 	}
 }
 
-// Allocate falls back on writing zeros where the file system knows no better.
+// Allocate falls back on writing zeros where the file system has no fallocate.
 func (f osFile) Allocate(off, size int64) error {
 	for {
 		err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, size)
@@ -308,9 +307,9 @@ func (f osFile) Allocate(off, size int64) error {
 	}
 }
 
-// zero sets space aside by writing zeros, which moves the end of the file:
-// readers take zeros for the end anyway. What is before the end stays: more may
-// have been written than was set aside.
+// zero sets space aside by writing zeros behind the end of the file, which moves
+// it; readers take zeros for the end anyway. What is before the end stays, since it
+// may have been written already.
 func zero(f File, off, size int64) error {
 	end := off + size
 	at, err := f.Size()

@@ -5,11 +5,10 @@ import (
 	"fmt"
 )
 
-// State is where a job is put when the log is read back. These numbers are on
-// disk.
+// State is the state in which a job is read back. These numbers are on disk.
 type State uint8
 
-// A job that was reserved is ready when it is read back.
+// The states. A job that was reserved is read back as ready.
 const (
 	Ready State = iota
 	Delayed
@@ -23,15 +22,15 @@ func (s State) String() string {
 	return [...]string{"ready", "delayed", "buried"}[s]
 }
 
-// Meta is what of a job may change, as it stands after a change.
+// Meta is the part of a job that may change, as it is after a change.
 type Meta struct {
 	ID    uint64
 	State State
 	Pri   uint32
 	Delay uint32 // seconds, as last given
-	// At is when a delayed job becomes ready, in nanoseconds of Unix time; and
-	// of a buried one its place among the buried: those with a smaller number
-	// were buried before. 0 for ready jobs.
+	// At is, of a delayed job, when it becomes ready, in nanoseconds of Unix time; of
+	// a buried one, its place among the buried: those with a smaller number were buried
+	// before it. It is 0 for ready jobs.
 	At                                          int64
 	Reserves, Timeouts, Releases, Buries, Kicks uint32
 }
@@ -41,27 +40,27 @@ type Job struct {
 	Meta
 	TTR     uint32 // seconds
 	Created int64  // nanoseconds of Unix time
-	// Tube is at most 255 bytes long. That of a Task is the name of a function,
+	// Tube is a name of at most 255 bytes. That of a Task is the name of a function,
 	// which may be any bytes, up to MaxName of them.
 	Tube string
 	Body []byte // without the CRLF that ends it on the wire
-	// Task says that the job was submitted by Gearman, with what follows: any
-	// bytes, up to MaxName each. Reducer is the name of a function.
+	// Task says that a Gearman client submitted the job. Only then it has Unique and
+	// Reducer, the name of a function: any bytes, up to MaxName each.
 	Task            bool
 	Unique, Reducer string
 }
 
-// MaxName is how long the tube of a Task, its Unique and its Reducer may be, in
-// bytes. What is longer in a file is damage.
+// MaxName is how many bytes the tube of a Task, its Unique and its Reducer may
+// have each. In a file a longer one is damage.
 const MaxName = 1<<16 - 1
 
-// A kind says what a record is. These numbers are on disk; see the package
-// comment for the layout of each.
+// kind says what a record is. These numbers are on disk; the package comment has
+// the layout of each.
 type kind uint8
 
 const (
-	kindPut    kind = 1 // a job, all of it: a put, or a copy made by cleaning
-	kindChange kind = 2 // what of a job may change, as it is now
+	kindPut    kind = 1 // a whole job: a put, or a copy made by cleaning
+	kindChange kind = 2 // a job's Meta, as it is now
 	kindDelete kind = 3 // the job is no more
 	kindDrop   kind = 4 // segments before this one hold nothing that is needed
 	kindRoll   kind = 5 // the stream goes on in that segment
@@ -71,8 +70,8 @@ func (k kind) String() string {
 	return [...]string{"kind 0", "put", "change", "delete", "drop", "roll"}[k]
 }
 
-// The first byte of a record: the kind, the state, whether there are counters,
-// which new jobs do not have, and whether a whole job is a Task.
+// The first byte of a record: the kind, the state, whether there are counters
+// (which are left out if all are 0), and whether a whole job is a Task.
 const (
 	kindMask    = 0x0f
 	stateShift  = 4
@@ -81,14 +80,14 @@ const (
 	taskFlag    = 0x80
 )
 
-// maxMeta is how long the record of a Meta is at most, in bytes.
+// maxMeta is how many bytes the record of a Meta has at most.
 const maxMeta = 1 + 10 + 5 + 5 + 8 + 5*5
 
-// maxLength is how long the length of a name is at most, in bytes.
+// maxLength is how many bytes the length of a name takes at most.
 const maxLength = 3
 
-// sizeOfPut is how long the record of a whole job is at most, in bytes. task is
-// how long its Unique and Reducer are together.
+// sizeOfPut is how many bytes the record of a whole job has at most. task is how
+// many its Unique and Reducer have together.
 func sizeOfPut(tube, body, task int) int {
 	return maxMeta + 5 + 8 + 3*maxLength + tube + task + 5 + body
 }
@@ -136,33 +135,34 @@ func appendMeta(b []byte, k kind, m *Meta) []byte {
 	return b
 }
 
-// appendNumber appends a record that says no more than a number: a delete the
-// id of the job, a drop or a roll the index of a segment.
+// appendNumber appends a record that has only a number: of a delete the job's id,
+// of a drop or a roll the index of a segment.
 func appendNumber(b []byte, k kind, n uint64) []byte {
 	return binary.AppendUvarint(append(b, byte(k)), n)
 }
 
-// record is one record as it is read. It is used again for the next one, and
-// its body belongs to the block.
+// record is one record as it is read. It is reused for the next one, and its body
+// is part of the block.
 type record struct {
 	kind   kind
-	number uint64 // of kindDelete, kindDrop and kindRoll
-	job    Job    // of kindPut; its Meta of kindChange
+	number uint64 // for kindDelete, kindDrop and kindRoll
+	job    Job    // for kindPut; for kindChange only its Meta
 }
 
-// records goes through the records of a block.
+// records goes through the records of a block. Its methods that read a part of a
+// record set bad if that makes no sense, and may then return zero values.
 type records struct {
 	rest []byte
 	bad  bool
-	// old is that they are of version 1 of the format, which knows no Task.
+	// version1 says that they are of version 1 of the format, which knows no Task.
 	version1 bool
-	// names are those of tubes and reducers, so that each is one string; kept is
-	// how many bytes they have.
+	// names are those of tubes and reducers, so that each is allocated once; kept is
+	// how many bytes they have together.
 	names map[string]string
 	kept  int
 }
 
-// Once there are that many names, or bytes of them, they are forgotten.
+// Once there are so many names, or bytes of them, all are forgotten.
 const (
 	manyNames = 1 << 16
 	longNames = 1 << 24
@@ -213,7 +213,7 @@ func (d *records) meta(m *Meta, first byte) {
 	}
 }
 
-// put reads what the record of a whole job has beside its Meta.
+// put reads what the record of a whole job has after its Meta.
 func (d *records) put(j *Job, task bool) {
 	j.TTR = d.uint32()
 	j.Created = int64(d.fixed())
@@ -229,7 +229,7 @@ func (d *records) put(j *Job, task bool) {
 	j.Body = d.bytes(d.uvarint())
 }
 
-// length reads that of a name.
+// length reads the length of a name.
 func (d *records) length() uint64 {
 	n := d.uvarint()
 	if n > MaxName {
@@ -281,7 +281,7 @@ func (d *records) byte() byte {
 	return b[0]
 }
 
-// name reads one of n bytes.
+// name reads a name of n bytes.
 func (d *records) name(n uint64) string {
 	b := d.bytes(n)
 	if s, ok := d.names[string(b)]; ok {

@@ -17,14 +17,14 @@ type scanner struct {
 	window []byte // of the file, from at on
 	at     int64
 
-	// damaged is called for what lies between two blocks and is none.
+	// damaged is called for bytes between two blocks that are no block.
 	damaged func(from, to int64)
-	// effort is how many bytes may still be summed up in vain, so that a file
-	// full of headers that promise much costs time in proportion to its size.
+	// effort is how many more bytes may be summed up in vain: so a file full of
+	// headers that promise long blocks costs time in proportion to its size.
 	effort int64
 }
 
-// sector is how much a disk writes or does not write at once, at least.
+// sector is the least that a disk writes or does not write, in bytes.
 const sector = 512
 
 var magicBytes = binary.LittleEndian.AppendUint32(nil, blockMagic)
@@ -33,9 +33,9 @@ func newScanner(f *holed, seed uint32, damaged func(from, to int64)) *scanner {
 	return &scanner{file: f, seed: seed, size: f.size, pos: segmentHeader, damaged: damaged, effort: 4*f.size + 1<<20}
 }
 
-// next returns the next block: its header, where it is, and what follows the
-// header, which is good until the next call. It reports false when there are no
-// more blocks; from pos on there is then the tail.
+// next returns the next block: its header, its offset, and the bytes that follow
+// the header, which are valid until the next call. It reports false when there are
+// no more blocks; what begins at pos is then the tail.
 func (s *scanner) next() (k block, at int64, stored []byte, ok bool) {
 	at = s.pos
 	for s.effort > 0 {
@@ -58,7 +58,7 @@ func (s *scanner) next() (k block, at int64, stored []byte, ok bool) {
 		stored = stored[blockHeader:]
 		if crc32.Checksum(stored, castagnoli) != k.sum {
 			s.effort -= int64(len(stored)) + blockHeader
-			at = end // the header is right, so this is where the next one is
+			at = end // the header is right, so the next block is there
 			continue
 		}
 		if at > s.pos {
@@ -96,20 +96,20 @@ func (s *scanner) peek(at int64, n int) []byte {
 		if int64(cap(s.window)) < size {
 			s.window = make([]byte, size)
 		}
-		got, _ := s.file.ReadAt(s.window[:size], at) // less only where the file ends by now
+		got, _ := s.file.ReadAt(s.window[:size], at) // less only if the file has become shorter
 		s.window, s.at = s.window[:got], at
 	}
 	b := s.window[at-s.at:]
 	return b[:min(n, len(b))]
 }
 
-// endsClean tells what is behind the last block: nothing, or zeros that were set
-// aside, or a block that was being written when the power failed; or, which it
-// reports as false, something else, or what cannot be read.
-func (s *scanner) endsClean() (torn bool) {
-	end := s.pos // of what is not zero
-	hole := false
-	zeros := 0 // sectors, or parts of one, since then
+// endsClean tells whether what is behind the last block is no damage: nothing, or
+// zeros that were set aside, or a block that was being written when the power
+// failed. It is false for anything else, and if some of it cannot be read.
+func (s *scanner) endsClean() bool {
+	end := s.pos  // of what is not zero
+	hole := false // zero sectors, and then something again: not all of it was written
+	zeros := 0    // sectors, or parts of one, since end
 	for at := s.pos; at < s.size; {
 		b := s.peek(at, sector-int(at%sector))
 		if len(b) == 0 {
@@ -130,14 +130,14 @@ func (s *scanner) endsClean() (torn bool) {
 	switch k, ok := decodeBlock(s.peekHeader(s.pos), s.seed); {
 	case hole, end-s.pos < blockHeader, s.peek(s.pos, 1)[0] == 0: // a block begins with something else
 		return true
-	case ok:
-		// The last byte of a whole block is not zero.
+	case ok: // a whole block would end with a byte that is not zero
 		return s.pos+blockHeader+int64(k.stored) > end
 	}
 	return false
 }
 
-// peekHeader returns as much as a header, with zeros behind the end.
+// peekHeader returns as many bytes as a block's header has, with zeros behind the
+// end of the file.
 func (s *scanner) peekHeader(at int64) []byte {
 	return append(make([]byte, 0, blockHeader), s.peek(at, blockHeader)...)[:blockHeader]
 }

@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// stills opens files as they are at that moment, for who reads beside a server
-// that goes on to write them.
+// stills opens files as stills, for a reader beside a server that goes on to write
+// them.
 type stills struct{ FS }
 
 func (s stills) Open(name string) (File, error) {
@@ -22,23 +22,22 @@ func (s stills) Open(name string) (File, error) {
 	return &still{File: f, size: size, end: written(f, size)}, nil
 }
 
-// still is a segment as it was when it was opened. What is written to one comes
-// behind all that is there, where there are zeros or nothing, and a block is
-// written when the one before it is. So what comes before a byte that is not
-// zero has been written, all but the block that the byte is in; and it is read
-// after that byte was. Read the other way round there may be zeros, and behind
-// them what was written in their place and after them, which is what damage
-// looks like. What a server adds later reads as zeros, and so does what it cuts
-// off: what a segment has behind its last block when it is done, or a block that
-// a crash has cut off.
+// still is a segment as it was when it was opened. A server writes one block after
+// the other, into zeros or behind the end of the file. So once a byte that is not
+// zero has been seen, everything before it has been written, except for the block
+// that the byte is in. That is why the end is looked for first, and what comes
+// before it is read later. In the other order zeros might be read, and then blocks
+// behind them that were written after that, which would look like damage. What a
+// server adds later reads as zeros. So does what it cuts off: what was set aside
+// behind the last block of a finished segment, or a block that a crash has torn.
 type still struct {
 	File
 	size int64
-	end  int64 // of what was written
+	end  int64 // of what was written by then
 }
 
-// written returns where the zeros begin that a file ends with. What cannot be
-// read is none.
+// written returns where the zeros begin that a file ends with. What cannot be read
+// counts as written.
 func written(f File, size int64) (end int64) {
 	b := make([]byte, 64<<10)
 	for end = size; end > 0; {
@@ -74,7 +73,8 @@ func (s *still) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// moved tells whether something was written to the file, or cut off it, since.
+// moved tells whether something was written to the file, or cut off, since it was
+// opened.
 func (s *still) moved() bool {
 	size, err := s.File.Size()
 	return err == nil && (size != s.size || written(s.File, size) != s.end)

@@ -15,32 +15,32 @@ import (
 	"time"
 )
 
-// SyncNever, as Config.Sync, leaves it to the system when what was written
-// comes to the disk.
+// SyncNever, as Config.Sync, leaves it to the system when to put on the disk what
+// was written.
 const SyncNever = time.Duration(-1)
 
-// DefaultSegmentSize is beanstalkd's.
+// DefaultSegmentSize is beanstalkd's, in bytes.
 const DefaultSegmentSize = 10 << 20
 
 // Config says how a Store is kept.
 type Config struct {
 	Dir string
 	FS  FS // nil is OS
-	// Shards is how many logs will be written.
+	// Shards is how many logs are to be written, at least 1.
 	Shards int
 	// SegmentSize is about how many bytes a segment has, DefaultSegmentSize if
 	// it is 0. On a small file system segments are smaller.
 	SegmentSize int64
 	// Sync is how much time may pass at most before what was written is synced
-	// to the disk. With 0 nothing is answered before.
+	// to the disk. With 0 nothing is answered before it is; see also SyncNever.
 	Sync        time.Duration
 	Compression Compression
-	// Strict has damage refused.
+	// Strict has Begin fail if there is damage.
 	Strict bool
 	Log    *slog.Logger // nil is none
-	// LastID returns the highest job id that was given out, or is to count as that
-	// when the directory is read again. Any goroutine calls it. nil goes by the jobs
-	// that are in the log.
+	// LastID returns the highest job id that was given out, or that the next start is
+	// to take for it. It is called from any goroutine. If it is nil the jobs in the log
+	// decide.
 	LastID func() uint64
 }
 
@@ -57,42 +57,47 @@ type Store struct {
 	log  *slog.Logger
 	lock Unlocker
 
-	manifest     *manifest // nil if it is damaged
-	streams      []*stream
-	manifestLost bool // the manifest is damaged or missing, and there are segments
-	// beanstalkd are its files that are to be imported: one more stream.
-	toImport  []string
-	leftovers []string // files of our own that are of no use any more
-	imported  []string // files of beanstalkd that were imported and are to be moved
-	jobless   []string // files of beanstalkd without jobs, beside our own, that are to be moved
+	// What open has found in the directory.
+	manifest           *manifest // nil if there is none that counts
+	manifestLost       bool      // so, though there are segments
+	manifestUnreadable bool      // so, because the disk cannot read it
+	streams            []*stream
+	leftovers          []string // files of our own that are of no use any more
+	toImport           []string // files of beanstalkd that are read as one more stream
+	imported           []string // files of beanstalkd that were imported before, to be put aside
+	jobless            []string // files of beanstalkd beside our own, without jobs, to be put aside
+	newestEpoch        uint32   // of all segments that are there
+	id                 uint64   // of the directory, chosen at random once
+	segment            int64    // about how many bytes a segment is to have
 
-	rearranged         bool          // what was read does not stay where it is
-	committed          bool          // what is written counts from now on
-	rewriting          atomic.Bool   // all jobs are being written again: if that fails nobody is served, and the start says why
-	noRoomAdvice       string        // if there is no room for that, as of Begin
-	headersSynced      bool          // what says that a segment is there is believed: its header is synced before
-	epoch              uint32        // that is written
-	newestEpoch        uint32        // epoch of any segment that there is
-	manifestUnreadable bool          // the disk cannot read the manifest
-	id                 uint64        // of the directory, at random
-	segment            int64         // size of a segment, in bytes
-	lastIndex          atomic.Uint64 // the highest of a segment
-	replayedID         uint64        // as it was read back
-	importedID         uint64        // the highest in the imported files, also of a deleted job
-	logs               []*Log
+	rearranged bool   // what was read does not stay where it is: all jobs are written again
+	importedID uint64 // the highest job id in toImport, also of a deleted job
+	replayedID uint64 // LastID as of Begin
 
-	// space keeps shards from taking space on a full disk that one of them has
-	// given back to take it again elsewhere. It is held while space is set aside.
+	epoch         uint32        // of the segments that count, and from Begin on of those that are written
+	lastIndex     atomic.Uint64 // the highest index of a segment, of any stream
+	headersSynced bool          // the header of a segment is made durable before anything names the segment
+	committed     bool          // the segments that are written count
+	logs          []*Log
+	// rewriting is true while all jobs are written again. If that fails nobody is
+	// served, and the start reports why, not the logs.
+	rewriting    atomic.Bool
+	noRoomAdvice string // what to do if there is no room for that; set by Begin
+
+	// space is held while space is set aside: on a full disk one shard gives space
+	// back to take it again elsewhere, and no other may take it in between.
 	space   sync.Mutex
-	holding int // logs that have said what they hold; under space
+	holding int // logs that have called Holds; under space
 
-	mu      sync.Mutex // Replay may run for several streams at once
-	damages []Damage
+	mu      sync.Mutex      // since several streams may be replayed at once
+	damages []Damage        // at most maxDamages; under mu
 	damaged map[string]bool // files that they are in; under mu
 	aside   map[string]bool // segments that are to be put aside; under mu
 }
 
-// Open takes hold of a directory, which is made if there is none.
+// Open locks a directory, and finds out what is in it. It makes the directory if
+// there is none, but not those above it. The error is ErrLocked if another server
+// has it.
 func Open(cfg Config) (*Store, error) {
 	if cfg.FS == nil {
 		cfg.FS = OS
@@ -111,8 +116,7 @@ func Open(cfg Config) (*Store, error) {
 	return st, nil
 }
 
-// wrap says which directory an error is about, and what there is to do where
-// that is known.
+// wrap says which directory an error is about and, where that is known, what to do.
 func (st *Store) wrap(err error) error {
 	switch {
 	case errors.Is(err, ErrLocked):
@@ -127,7 +131,7 @@ func (st *Store) wrap(err error) error {
 	return fmt.Errorf("binlog %s: %w", st.cfg.Dir, err)
 }
 
-// wrapBegin is wrap of an error by which a server does not start.
+// wrapBegin is wrap for an error that keeps a server from starting.
 func (st *Store) wrapBegin(err error) error {
 	if isFull(err) && !(st.rewriting.Load() && st.noRoomAdvice != "") {
 		err = fmt.Errorf("%w: make room on the disk, which may also want for inodes; nothing is lost", err)
@@ -135,8 +139,8 @@ func (st *Store) wrapBegin(err error) error {
 	return st.wrap(err)
 }
 
-// adviseRoom is what to do where there is no room to write all jobs again, nothing
-// if there are none.
+// adviseRoom returns what to do if there is no room to write all jobs again, or
+// nothing if there are none.
 func (st *Store) adviseRoom() string {
 	switch m := st.manifest; {
 	case st.Streams() == 0:
@@ -148,7 +152,7 @@ func (st *Store) adviseRoom() string {
 	}
 }
 
-// report keeps and logs a damage. Any goroutine may call it.
+// report logs a damage and keeps it for Damages. Any goroutine may call it.
 func (st *Store) report(d Damage) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -162,10 +166,11 @@ func (st *Store) report(d Damage) {
 	}
 }
 
-// maxDamages is how many damages are reported; more is a heap of rubbish.
+// maxDamages is how many damages are reported: where there are more, nobody reads
+// them all.
 const maxDamages = 1000
 
-// Damages returns what was found to be damaged until now.
+// Damages returns what was found to be damaged so far. Any goroutine may call it.
 func (st *Store) Damages() []Damage {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -181,15 +186,15 @@ func (st *Store) Streams() int {
 	return n
 }
 
-// Rearranged tells whether the jobs of the streams do not stay on the shards
-// that wrote them, and have to be written again after Begin. If not, stream i
-// is that of shard i.
+// Rearranged tells whether all jobs have to be written again after Begin, since
+// they do not stay on the shards that wrote them. If not, stream i is that of
+// shard i.
 func (st *Store) Rearranged() bool { return st.rearranged }
 
-// Replay reads a stream back, of 0 to Streams()-1. Of jobs that are in several
-// streams, which is so only after damage, the one in the last stream counts.
-// Several goroutines may replay different streams. It returns the segments that
-// the stream consists of.
+// Replay reads stream i back, from 0 to Streams()-1, and returns the segments that
+// it consists of. If a job is in several streams, which happens only after damage,
+// that in the last of them counts. Different streams may be replayed at the same
+// time. Damage is no error, see Damages.
 func (st *Store) Replay(i int, sink Sink) ([]Segment, error) {
 	if i == len(st.streams) {
 		return nil, st.replayBeanstalkd(sink)
@@ -200,8 +205,8 @@ func (st *Store) Replay(i int, sink Sink) ([]Segment, error) {
 	return st.streams[i].segments, nil
 }
 
-// LastID returns the highest job id that was ever given out, or a higher one, when
-// all streams have been replayed.
+// LastID returns the highest job id that was ever given out, or a higher one. It is
+// known when all streams have been replayed.
 func (st *Store) LastID() uint64 {
 	last := st.importedID
 	for _, t := range st.streams {
@@ -219,11 +224,11 @@ func (st *Store) LastID() uint64 {
 }
 
 // unsyncedIDs is how many job ids may have been given out of which a power failure
-// has left nothing: more than in half a minute, which is for how long Linux may keep
-// what nobody syncs.
+// leaves no trace: more than a server gives out in the half minute for which Linux
+// may keep back what nobody syncs.
 const unsyncedIDs = 1 << 26
 
-// highestID is the same while logs are written.
+// highestID is like LastID, while logs are written. Any goroutine may call it.
 func (st *Store) highestID() uint64 {
 	if st.cfg.LastID != nil {
 		return max(st.cfg.LastID(), st.replayedID)
@@ -231,10 +236,10 @@ func (st *Store) highestID() uint64 {
 	return st.replayedID
 }
 
-// Stats are the figures of a binlog that stats reports, all together.
+// Stats are the figures that the stats command reports of a binlog, over all logs.
 type Stats struct {
-	Oldest, Current   uint64 // segments
-	Written, Migrated uint64 // records; by cleaning
+	Oldest, Current   uint64 // index of the oldest segment that is needed, and of the newest
+	Written, Migrated uint64 // records since the start; jobs written again by cleaning
 	MaxSize           int64  // about how many bytes a segment has, on this file system
 }
 
@@ -250,8 +255,9 @@ func (st *Store) Stats() Stats {
 	return s
 }
 
-// Close ends the logs, has the manifest say how far they came, and gives up the
-// directory. Nothing may be appended any more.
+// Close ends the logs, has the manifest say how far they came, and unlocks the
+// directory. Nothing may be appended any more. The error is why some of what was
+// committed may not be there.
 func (st *Store) Close() error {
 	err := st.closeLogs()
 	if err == nil {
@@ -261,8 +267,8 @@ func (st *Store) Close() error {
 	return err
 }
 
-// closeLogs ends the logs. If they were to be all that there is and never came to
-// count, the disk has their room again.
+// closeLogs ends the logs. If they are those of a rearrangement that was not
+// committed, their files are removed.
 func (st *Store) closeLogs() error {
 	var errs []error
 	for _, l := range st.logs {
