@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The files of beanstalkd 1.12 (file.c and walg.c there), numbers
+// The files of beanstalkd 1.12 (see its file.c and walg.c). Numbers are
 // little-endian:
 //
 //	binlog.N  int32 7, records, zeros to the size set with -s
@@ -24,25 +24,24 @@ import (
 //	           32 int32  body_size
 //	          and if there is a name: the body, with the CRLF that ends it
 //
-// Times are nanoseconds. A record with a name is all of a job: a put, or a copy
-// made by compaction, in any state. One without says how a job stands after a
-// release with a delay, a bury, a kick or a delete. A release without one, a
-// reserve, a touch, a timeout and the end of a delay write nothing: what they
-// change comes with the job's next record.
+// Times are nanoseconds. A record with a name has the whole job: it is a put, or
+// a copy made by compaction, in any state. One without a name has the state of a
+// job after a release with a delay, a bury, a kick or a delete. A release without
+// delay, a reserve, a touch, a timeout and the end of a delay write nothing: what
+// they change comes with the job's next record.
 //
-// Files go in the order of their numbers, the oldest when no job has its last
-// whole record in it. What is left may begin with changes of jobs that are
-// copied only later, or of which nothing more follows. Ahead of the file that
-// is written there may be empty ones. A restart begins a new file, so that a
-// record which a crash has torn may have files behind it. A crash may also leave
-// a file that was only just made, without bytes, or with zeros in place of the
-// version.
+// Files are removed in the order of their numbers, each when no job has its last
+// whole record in it. So those that are left may begin with changes of jobs whose
+// copies come only later, or of jobs that are gone. Behind the file that is written
+// there may be empty ones. A restart begins a new file, so there may be files behind
+// a record that a crash has torn. A crash may also leave a file that was only just
+// made: without bytes, or with zeros in place of the version.
 const (
 	beanstalkdVersion = 7
 	beanstalkdFixed   = 80 // of a record, without its name and body
-	beanstalkdState   = 76 // where the state is in there
+	beanstalkdState   = 76 // offset of the state in those
 	maxBeanstalkdName = 200
-	maxBeanstalkdBody = 1<<30 + 2 // the highest that -z takes, and the CRLF
+	maxBeanstalkdBody = 1<<30 + 2 // the most that its flag -z takes, and the CRLF
 )
 
 // The states of a job there.
@@ -54,9 +53,9 @@ const (
 	beanstalkdDelayed
 )
 
-// beanstalkdFiles lists beanstalkd's files in a directory, in the order they
-// were written. Others that are named binlog.something come with the reason why
-// they are not of them.
+// beanstalkdFiles lists beanstalkd's files in a directory, in the order in which
+// they were written. foreign are the other files with a name like binlog.x, and why
+// they are not beanstalkd's.
 func beanstalkdFiles(fsys FS, dir string) (names []string, foreign []Damage, err error) {
 	entries, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -116,12 +115,11 @@ func beanstalkdForeign(fsys FS, path string) (what string, err error) {
 	return what, err
 }
 
-// readBeanstalkd returns the jobs that are alive at the end of beanstalkd's
-// files, by their ids, and the highest id that any record has. names are as
-// beanstalkdFiles returns them. What makes no
-// sense is reported, and since records have neither checksums nor marks to find
-// the next one by, the rest of its file is passed over. The error is one of
-// the file system.
+// readBeanstalkd returns the jobs that are alive at the end of beanstalkd's files,
+// in the order of their ids, and the highest id that any record has. names are as
+// beanstalkdFiles returns them. What makes no sense is reported, and the rest of its
+// file is passed over: records have neither checksums nor marks by which to find the
+// next one. The error is one of the file system.
 func readBeanstalkd(fsys FS, dir string, names []string, report func(Damage)) (jobs []*Job, last uint64, err error) {
 	p := beanstalkdReplay{jobs: make(map[uint64]*beanstalkdJob), names: make(map[string]string)}
 	p.report = func(d Damage) {
@@ -139,31 +137,32 @@ func readBeanstalkd(fsys FS, dir string, names []string, report func(Damage)) (j
 	return p.alive(), p.last, nil
 }
 
-// beanstalkdReplay is what was read so far.
+// beanstalkdReplay is the state of a replay: what was read so far.
 type beanstalkdReplay struct {
 	report  func(Damage)
 	jobs    map[uint64]*beanstalkdJob
-	names   map[string]string // of tubes, so that each is one string
+	names   map[string]string // of tubes, so that each is allocated once
 	burials int64             // how many were read
 	last    uint64            // the highest id
 	damaged bool
-	// torn is a record at the end of a file: damage, if more follows.
+	// torn is a record that the last file ends within. It is damage only if records
+	// follow in a later file.
 	torn *Damage
 }
 
-// beanstalkdJob is a job there, or only the last change of one whose whole
-// record has not come yet. Its record has the state and counters as last read.
+// beanstalkdJob is a job, or only the last change of one whose whole record has not
+// come yet. Its record has the state and counters as last read.
 type beanstalkdJob struct {
 	beanstalkdRecord
 	whole bool
-	// burial is the how many-th of all, if the job is buried; 0 if it was in a
-	// file that is gone.
+	// burial is the number of the job's last burial among all that were read; 0 if that
+	// was in a file that is gone.
 	burial int64
-	extra  uint32 // that bury_ct is too high by
+	extra  uint32 // by how much bury_ct is too high
 }
 
-// gap reports files that are missing between two. beanstalkd removes none but
-// the first.
+// gap reports files that are missing between two. beanstalkd only ever removes the
+// first one.
 func (p *beanstalkdReplay) gap(before, after string) {
 	i, _ := beanstalkdNumber(before)
 	j, _ := beanstalkdNumber(after)
@@ -215,8 +214,8 @@ func (p *beanstalkdReplay) file(fsys FS, path string) error {
 	}
 }
 
-// apply takes one record in. It returns what is wrong if the record does not
-// agree with those before it. It keeps none of rec's memory but the body.
+// apply applies one record. It returns what is wrong if the record does not agree
+// with those before it. It keeps rec's body, but not its name.
 func (p *beanstalkdReplay) apply(rec *beanstalkdRecord) (wrong string) {
 	j := p.jobs[rec.id]
 	if j != nil && !j.agrees(rec) {
@@ -246,20 +245,21 @@ func (p *beanstalkdReplay) apply(rec *beanstalkdRecord) (wrong string) {
 	return ""
 }
 
-// change is for a job that was there before.
+// change notes burials in the next record of a job that is known.
 //
-// A job that is buried was reserved before, so that a record is one of a bury
-// if the job was not buried or has been reserved since. Else it is a copy.
+// Only a reserved job can be buried. So a record in the state buried is that of a
+// bury if the job was not buried before, or has been reserved since; otherwise it is
+// a copy.
 //
-// beanstalkd counts the jobs that it finds buried when it starts as buried once
-// more (its issue 668), which shows in their next records.
+// When beanstalkd starts it counts each job that it finds buried as buried once more
+// (its issue 668), which shows in the job's next record.
 func (p *beanstalkdReplay) change(j *beanstalkdJob, rec *beanstalkdRecord) {
 	want := j.buries
 	if rec.state == beanstalkdBuried && (j.state != beanstalkdBuried || rec.reserves > j.reserves) {
 		want++
 		p.bury(j)
 	}
-	// Where records are missing they may have been of a bury.
+	// Where there was damage, the records of real burials may be missing.
 	if rec.buries > want && !p.damaged {
 		j.extra += rec.buries - want
 	}
@@ -285,14 +285,14 @@ func (p *beanstalkdReplay) alive() []*Job {
 	for id, j := range p.jobs {
 		switch {
 		case !j.whole:
-			// All of the job was in a file that is gone, hence so is the job.
+			// The file with the whole job is gone, which is so only if the job is, too.
 			delete(p.jobs, id)
 		case j.state == beanstalkdBuried:
 			buried = append(buried, j)
 		}
 	}
-	// Jobs whose burial was in a file that is gone were buried before all others,
-	// and among each other about as they were reserved.
+	// Jobs whose burial was in a file that is gone were buried before all others, and
+	// about in the order in which they were reserved.
 	slices.SortFunc(buried, func(a, b *beanstalkdJob) int {
 		return cmp.Or(cmp.Compare(a.burial, b.burial), cmp.Compare(a.reserved(), b.reserved()), cmp.Compare(a.id, b.id))
 	})
@@ -310,8 +310,8 @@ func (p *beanstalkdReplay) alive() []*Job {
 // reserved is when a job that is not delayed was last reserved or touched.
 func (j *beanstalkdJob) reserved() int64 { return j.deadline - j.ttr }
 
-// agrees tells whether a record can be a later one of the same job. Only what
-// may change does, and counters go up.
+// agrees tells whether rec can be a later record of the same job: nothing differs
+// that never changes, and counters only go up.
 func (j *beanstalkdJob) agrees(rec *beanstalkdRecord) bool {
 	return rec.created == j.created && rec.ttr == j.ttr && rec.size == j.size &&
 		rec.reserves >= j.reserves && rec.timeouts >= j.timeouts && rec.releases >= j.releases &&

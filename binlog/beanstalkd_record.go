@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// How one file of beanstalkd's is taken apart into records; see beanstalkd.go
-// for what they look like, and what becomes of them.
+// How one file of beanstalkd's is taken apart into records. beanstalkd.go has their
+// format, and what becomes of them.
 
 // beanstalkdRecord is one record.
 type beanstalkdRecord struct {
@@ -25,8 +25,8 @@ type beanstalkdRecord struct {
 	reserves, timeouts, releases, buries, kicks uint32
 	state                                       uint8
 
-	name []byte // none in a change; the scanner's
-	tube string // of a job
+	name []byte // of the tube, as read: none in a change; memory of the scanner
+	tube string // the same, in a beanstalkdJob
 	body []byte // without its CRLF
 }
 
@@ -41,11 +41,12 @@ func (rec *beanstalkdRecord) decode(b []byte) {
 	}
 }
 
-// mostBeanstalkdID is above all ids that beanstalkd can have come to. Those after
-// it are for new jobs.
+// mostBeanstalkdID is above all ids that beanstalkd can have come to. The ids above
+// it are left for new jobs.
 const mostBeanstalkdID = 1 << 62
 
-// nonsense says what of a record beanstalkd cannot have written.
+// nonsense says what in a record beanstalkd cannot have written, and nothing if it
+// can have written all of it.
 func (rec *beanstalkdRecord) nonsense() string {
 	switch {
 	case rec.id == 0:
@@ -83,7 +84,7 @@ func beanstalkdName(name []byte) bool {
 // beanstalkdFault is a record that makes no sense.
 type beanstalkdFault struct {
 	what string
-	torn bool // its end was never written, and nothing after it
+	torn bool // from some byte of it on nothing was ever written
 }
 
 func (f *beanstalkdFault) Error() string { return f.what }
@@ -93,8 +94,8 @@ type beanstalkdScanner struct {
 	file File
 	size int64
 	r    *bufio.Reader
-	at   int64 // where the last record begins that was looked at
-	off  int64 // where the next one does
+	at   int64 // where the record begins that was last looked at
+	off  int64 // what was read so far ends there
 	name []byte
 }
 
@@ -106,8 +107,8 @@ func newBeanstalkdScanner(f File) (*beanstalkdScanner, error) {
 	return &beanstalkdScanner{file: f, size: size, r: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16)}, nil
 }
 
-// foreign says why the file, of which nothing was read yet, is not one of
-// beanstalkd's that can be read, and nothing if it is one.
+// foreign says why the file is not one of beanstalkd's that can be read, and
+// nothing if it is one. It is called before anything is read.
 func (s *beanstalkdScanner) foreign() (what string, err error) {
 	head, err := s.peek(4)
 	if err != nil {
@@ -127,8 +128,8 @@ func (s *beanstalkdScanner) foreign() (what string, err error) {
 	return what, nil
 }
 
-// next reads one record. It is io.EOF if there is none, a *beanstalkdFault if
-// what is there is none, and else an error of the file system.
+// next reads one record. The error is io.EOF at the end, a *beanstalkdFault if what
+// is there makes no sense, or else one of the file system.
 func (s *beanstalkdScanner) next(rec *beanstalkdRecord) error {
 	if s.off == 0 {
 		what, err := s.foreign()
@@ -169,7 +170,7 @@ func (s *beanstalkdScanner) next(rec *beanstalkdRecord) error {
 			return cmp.Or(err, io.EOF)
 		}
 	}
-	// The reader's memory, which head is in, is used again to read the body.
+	// head is in the reader's buffer, which reading the body overwrites.
 	s.name = append(s.name[:0], head[4:4+name]...)
 	rec.name = s.name
 	if what := rec.nonsense(); what != "" {
@@ -185,9 +186,9 @@ func (s *beanstalkdScanner) next(rec *beanstalkdRecord) error {
 // body reads the body that follows the record.
 func (s *beanstalkdScanner) body(rec *beanstalkdRecord) error {
 	if int64(rec.size) > s.size-s.off {
-		// A file is as long as what is written into it. So a record that goes on
-		// behind its end was torn there, unless there is space set aside: then the
-		// size is wrong.
+		// A record that goes on behind the end of its file was torn there; unless the file
+		// ends with zeros that were set aside, for then all of the record has been written
+		// and its size is wrong.
 		f := &beanstalkdFault{fmt.Sprintf("the body of job %d, of %d bytes, ends outside of the file", rec.id, rec.size), true}
 		if s.size-s.off >= beanstalkdFixed {
 			aside, err := s.zeros(s.size - beanstalkdFixed)
@@ -210,7 +211,7 @@ func (s *beanstalkdScanner) body(rec *beanstalkdRecord) error {
 	return nil
 }
 
-// fault makes one that is torn if from that byte on there are only zeros.
+// fault returns a fault that is torn if from that byte on there are only zeros.
 func (s *beanstalkdScanner) fault(from int64, what string) error {
 	torn, err := s.zeros(from)
 	if err != nil {
@@ -219,7 +220,7 @@ func (s *beanstalkdScanner) fault(from int64, what string) error {
 	return &beanstalkdFault{what, torn}
 }
 
-// peek returns the next n bytes, less at the end of the file.
+// peek returns the next n bytes, fewer at the end of the file.
 func (s *beanstalkdScanner) peek(n int) ([]byte, error) {
 	b, err := s.r.Peek(int(min(int64(n), s.size-s.off)))
 	return b, unexpected(err)
@@ -230,7 +231,7 @@ func (s *beanstalkdScanner) skip(n int) {
 	s.off += int64(n)
 }
 
-// zeros tells whether from there on the file holds only zeros.
+// zeros tells whether the file holds only zeros from that byte on.
 func (s *beanstalkdScanner) zeros(from int64) (bool, error) {
 	r := io.NewSectionReader(s.file, from, s.size-from)
 	b := make([]byte, min(1<<16, max(0, s.size-from)))
@@ -250,7 +251,7 @@ func (s *beanstalkdScanner) zeros(from int64) (bool, error) {
 	}
 }
 
-// unexpected is for the end of a file before its size.
+// unexpected turns io.EOF, where the file was larger a moment ago, into an error.
 func unexpected(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

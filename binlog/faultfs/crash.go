@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// sectorSize is what a disk writes at once, more or less.
+// sectorSize is how many bytes a disk writes at once.
 const sectorSize = 512
 
 // Kill returns a new file system as a killed process leaves this one.
@@ -17,8 +17,8 @@ func (f *FS) Kill() *FS {
 	return f.copy()
 }
 
-// Crash returns a new file system as a power loss leaves this one, all of it
-// durable. The same state and random numbers give the same.
+// Crash returns a new file system as a power loss leaves this one; all that is in
+// it is durable. The same state and random numbers give the same result.
 func (f *FS) Crash(rng *rand.Rand) *FS {
 	c := f.Kill()
 	if c.boots > 0 {
@@ -31,8 +31,8 @@ func (f *FS) Crash(rng *rand.Rand) *FS {
 	}
 	c.forget()
 	if c.count() > c.capacity {
-		// Removed files came back that there is no room for. No file system
-		// gives away the blocks of a file that is not gone for good.
+		// Removed files came back, and there is no room for them. That cannot be: no file
+		// system gives away the blocks of a file before its removal is durable.
 		for _, d := range c.dirs {
 			c.persist(d, len(d.pending))
 		}
@@ -51,14 +51,14 @@ func (f *FS) Crash(rng *rand.Rand) *FS {
 	return c
 }
 
-// forget makes directories what they are for certain.
+// forget sets directories back to what is durable of them.
 func (f *FS) forget() {
 	for _, d := range f.dirs {
 		d.now = maps.Clone(d.durable)
 	}
 }
 
-// reachable tells whether all directories above one have entries.
+// reachable tells whether a directory and all above it have an entry.
 func (f *FS) reachable(path string) bool {
 	up := filepath.Dir(path)
 	if up == path {
@@ -68,7 +68,7 @@ func (f *FS) reachable(path string) bool {
 	return d != nil && d.now[filepath.Base(path)] != nil && f.reachable(up)
 }
 
-// crash makes a file what a power loss leaves of it.
+// crash sets a file to what a power loss leaves of it.
 func (n *node) crash(rng *rand.Rand) {
 	low, high := min(len(n.disk), len(n.data)), max(len(n.disk), len(n.data))
 	size := [...]int{low, high, low + rng.IntN(high-low+1)}[rng.IntN(3)]
@@ -77,7 +77,7 @@ func (n *node) crash(rng *rand.Rand) {
 	n.data, n.dirty, n.linked = slices.Clone(n.disk), nil, true
 }
 
-// kept chooses what of the dirty data was written to the disk.
+// kept chooses which of the dirty data came to the disk.
 func (n *node) kept(rng *rand.Rand) (kept []write) {
 	likely := [...]float64{0, 0.1, 0.5, 0.9, 1}[rng.IntN(5)]
 	lost := make(map[int64]bool) // the sectors that stay as they are

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// dir is one directory: as it is, as it is for certain after a power loss, and
-// what leads from the latter to the former.
+// dir is one directory: as it is now, as a power loss is certain to leave it, and
+// the changes that lead from there to now.
 type dir struct {
 	now     names
 	durable names
@@ -38,7 +38,7 @@ func (m names) set(s set) {
 	}
 }
 
-// change does an operation on directories, all of which exist.
+// change does an operation on directories, all of which have to exist.
 func (f *FS) change(sets ...set) {
 	c := (*change)(&sets)
 	for _, s := range sets {
@@ -50,8 +50,8 @@ func (f *FS) change(sets ...set) {
 	}
 }
 
-// persist makes the oldest count pending operations of a directory durable, and
-// those of other directories that must not come later.
+// persist makes the oldest count pending changes of a directory durable, and those
+// of other directories that have to be durable before them.
 func (f *FS) persist(d *dir, count int) {
 	for range count {
 		c := d.pending[0]
@@ -85,7 +85,7 @@ func (f *FS) find(name string) (*node, error) {
 	return nil, syscall.ENOENT
 }
 
-// create makes a file, which must not exist.
+// create makes a file, which must not exist yet.
 func (f *FS) create(name string) (*node, error) {
 	if f.dirs[filepath.Dir(name)] == nil {
 		return nil, syscall.ENOENT

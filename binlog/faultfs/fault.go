@@ -9,7 +9,7 @@ import (
 // Op is an operation: a method of binlog.FS or binlog.File.
 type Op int
 
-// The operations. Those before OpOpen change something.
+// The operations. Those before OpOpen change something, and count for Cut.
 const (
 	OpCreate Op = iota
 	OpMkdir
@@ -38,16 +38,16 @@ var opNames = [...]string{
 
 func (op Op) String() string { return opNames[op] }
 
-// Fault is asked before each operation, in the goroutine that does it. If it
-// returns an error the operation fails with that, in a *fs.PathError. The name
-// is the clean path, of a file the one it was opened by, of a rename the old
-// one. Off and n are the range of a read, a write or an Allocate, and off is
-// the size for Truncate. Nothing is locked meanwhile: it may block, and may use
-// the file system, but for operations must mind the recursion.
+// Fault is called before each operation, in the goroutine that does it. If it
+// returns an error the operation fails with that, in a *fs.PathError. name is the
+// clean path: of a file, the one by which it was opened; of a rename, the old one.
+// off and n are the range of a read, a write or an Allocate; of a Truncate, off is
+// the size. Nothing is locked meanwhile: a Fault may block, and may use the file
+// system, but each operation that it does calls it again.
 type Fault func(op Op, name string, off int64, n int) error
 
-// Short is a fault of WriteAt that lets the first N bytes be written. For other
-// operations it is only Err.
+// Short is an error for a Fault to return: a WriteAt that fails with it writes the
+// first N bytes all the same. Other operations fail with Err.
 type Short struct {
 	N   int
 	Err error
@@ -56,16 +56,16 @@ type Short struct {
 func (s Short) Error() string { return s.Err.Error() }
 func (s Short) Unwrap() error { return s.Err }
 
-// SetFault sets what is asked from now on; nil stops it.
-func (f *FS) SetFault(fault func(op Op, name string, off int64, n int) error) {
+// SetFault has fault called from now on instead of the one before; nil for none.
+func (f *FS) SetFault(fault Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fault = fault
 }
 
-// Cut takes what Kill would right before the count-th operation from now (1 is
-// the next) that changes anything, whether that fails or not. The channel gets
-// it at once, without a reader. Another Cut replaces one that is due.
+// Cut does what Kill does, right before the count-th operation from now (1 is the
+// next) that changes anything, even if that fails. The new file system is then sent
+// to the channel, which has room for it. Another Cut replaces one that is due.
 func (f *FS) Cut(count int) <-chan *FS {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +74,8 @@ func (f *FS) Cut(count int) <-chan *FS {
 	return cut
 }
 
-// do does an operation with mu locked, unless its fault prevents it. It tells
-// in errors what they are about.
+// do does an operation with mu locked, unless the Fault prevents it. It adds the
+// operation and the path to errors.
 func (f *FS) do(op Op, name string, off, n int64, does func() error) error {
 	err := f.ask(op, name, off, n)
 	if err == nil {
@@ -89,7 +89,7 @@ func (f *FS) do(op Op, name string, off, n int64, does func() error) error {
 	return &fs.PathError{Op: op.String(), Path: name, Err: err}
 }
 
-// ask is what comes before each operation.
+// ask comes before each operation: it does a Cut that is due, and asks the Fault.
 func (f *FS) ask(op Op, name string, off, n int64) error {
 	f.mu.Lock()
 	if f.cut != nil && op < OpOpen {

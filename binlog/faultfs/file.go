@@ -10,16 +10,15 @@ import (
 	"github.com/sheafq/sheaf/binlog"
 )
 
-// node is a file, whatever its name; or only the fact that a name is that of a
-// directory.
+// node is a file, under whatever name; or, in its parent, a directory.
 type node struct {
 	mode    fs.FileMode
 	data    []byte             // as it reads
-	disk    []byte             // as it is for certain after a power loss
-	dirty   []write            // what was written since the last Sync, in order
-	blocks  map[int64]struct{} // that it holds, by their number in the file
+	disk    []byte             // what is certain to be left after a power loss
+	dirty   []write            // since the last Sync, oldest first
+	blocks  map[int64]struct{} // that it takes, by their number in the file
 	linked  bool               // it has a name
-	handles int                // that are open
+	handles int                // how many are open
 	locked  bool
 }
 
@@ -40,7 +39,7 @@ type file struct {
 
 var _ binlog.File = (*file)(nil)
 
-// do is FS.do for an operation on a file.
+// do is FS.do for an operation on an open file: it checks the handle as well.
 func (h *file) do(op Op, off, n int64, does func(*node) error) error {
 	return h.fs.do(op, h.name, off, n, func() error {
 		switch {
@@ -66,7 +65,8 @@ func (h *file) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// WriteAt writes less than p if the disk is full, or if its fault is Short.
+// WriteAt writes only the first bytes of p if the disk is full, or if the Fault
+// returns a Short.
 func (h *file) WriteAt(p []byte, off int64) (n int, err error) {
 	write := func(p []byte) func(*node) error {
 		return func(f *node) (err error) {
@@ -115,8 +115,8 @@ func (h *file) Allocate(off, size int64) error {
 	})
 }
 
-// Truncate sets the size, and gives back all blocks behind it; but not if the
-// file grows by it, as Linux does it.
+// Truncate sets the size and gives back all blocks behind it; none if the file
+// grows, as on Linux.
 func (h *file) Truncate(size int64) error {
 	return h.do(OpTruncate, size, 0, func(f *node) error {
 		grows := size > int64(len(f.data))
@@ -160,7 +160,7 @@ func (n *node) write(off int64, data []byte) {
 	n.dirty = append(n.dirty, w)
 }
 
-// apply writes to b what lies within it.
+// apply does the writes to b, as far as they lie within it.
 func apply(b []byte, writes []write) {
 	for _, w := range writes {
 		copy(b[min(w.off, int64(len(b))):], w.data)

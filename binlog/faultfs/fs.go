@@ -13,14 +13,14 @@ import (
 
 // FS is a file system in memory. Any goroutine may call its methods.
 type FS struct {
-	mu       sync.Mutex      // over all that follows and hangs on it
+	mu       sync.Mutex      // guards all that follows, and the dirs and nodes
 	dirs     map[string]*dir // by clean path
-	capacity int64           // in blocks, as used
-	used     int64
+	capacity int64           // in blocks
+	used     int64           // in blocks
 	fault    Fault
-	boots    int        // how many power losses there were, and one more; 0 if nobody asks
+	boots    int        // 1 and how many power losses there were; 0 before CountBoots
 	cut      chan<- *FS // nil if no Cut is due
-	cutIn    int        // operations from now
+	cutIn    int        // in how many operations it is
 }
 
 var _ binlog.FS = (*FS)(nil)
@@ -91,7 +91,7 @@ func (f *FS) Mkdir(name string) error {
 	})
 }
 
-// Rename gives a file another name, which a file that has it loses.
+// Rename gives a file another name. A file that has that name already loses it.
 func (f *FS) Rename(from, to string) error {
 	from, to = filepath.Clean(from), filepath.Clean(to)
 	return f.do(OpRename, from, 0, 0, func() error {
@@ -117,7 +117,7 @@ func (f *FS) Rename(from, to string) error {
 	})
 }
 
-// Remove removes a file. Who has it open can go on using it.
+// Remove removes a file. Open handles of it go on working.
 func (f *FS) Remove(name string) error {
 	name = filepath.Clean(name)
 	return f.do(OpRemove, name, 0, 0, func() error {
@@ -145,7 +145,8 @@ func (f *FS) SyncDir(name string) error {
 	})
 }
 
-// Lock takes the lock of a file, which it makes if need be.
+// Lock takes the lock of a file, which it makes if need be. The error is
+// binlog.ErrLocked if somebody else has it.
 func (f *FS) Lock(name string) (binlog.Unlocker, error) {
 	var n *node
 	name = filepath.Clean(name)
@@ -179,7 +180,7 @@ func (u unlocker) Close() error {
 	return nil
 }
 
-// Size is the capacity in bytes.
+// Size returns the capacity in bytes.
 func (f *FS) Size(name string) (size int64, err error) {
 	err = f.do(OpStatfs, name, 0, 0, func() error {
 		size = f.capacity * blockSize
@@ -188,7 +189,7 @@ func (f *FS) Size(name string) (size int64, err error) {
 	return size, err
 }
 
-// Free returns how much of that is not used.
+// Free returns how many bytes of the capacity are not used.
 func (f *FS) Free(name string) (size int64, err error) {
 	err = f.do(OpStatfs, name, 0, 0, func() error {
 		size = max(0, f.capacity-f.used) * blockSize
@@ -208,7 +209,8 @@ func (f *FS) Writable(name string) error {
 	})
 }
 
-// Boot is another after each power loss, from CountBoots on.
+// Boot returns another name after each power loss, once CountBoots was called, and
+// nothing before.
 func (f *FS) Boot() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -218,8 +220,9 @@ func (f *FS) Boot() string {
 	return strconv.Itoa(f.boots)
 }
 
-// CountBoots has Boot tell of power losses from now on, of which a binlog then leaves
-// out very many job ids: more than a test can try that looks for those that there are.
+// CountBoots has Boot tell of power losses from now on. It is not so from the start
+// because after a power loss that it knows of a binlog leaves out very many job ids:
+// too many for a test that tries all ids to find the jobs.
 func (f *FS) CountBoots() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
