@@ -158,10 +158,10 @@ func (l *Log) OnFailure(f func()) {
 }
 
 // Segment returns the index of the segment that the next batch goes to. The shard
-// calls it between batches. This is the one place where the shard waits for the
-// disk: if that is far behind, for the next segment. Otherwise the current one
-// would grow by all that clients send meanwhile, and where space is short cleaning
-// would not find the room to copy its jobs.
+// calls it between batches. If the disk is far behind it waits here for the next
+// segment: otherwise the current one would grow by all that clients send
+// meanwhile, and where space is short cleaning would not find the room to copy its
+// jobs.
 func (l *Log) Segment() uint64 {
 	most := farBehind * l.store.segment
 	if l.tight.Load() {
