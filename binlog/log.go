@@ -55,7 +55,7 @@ type Log struct {
 	// ready is true, and then clears ready.
 	next  *segment
 	ready atomic.Bool
-	// lack is why there is no next segment: the disk is full, or too many files are
+	// nextErr is why there is no next segment: the disk is full, or too many files are
 	// open. The janitor writes it.
 	nextErr atomic.Pointer[error]
 	// news has room for one token for the shard, which may wait for ready, nextErr,

@@ -183,7 +183,7 @@ func segmentSeed(id uint64, name segmentName) uint32 {
 	return crc32.Checksum(b[:], castagnoli)
 }
 
-// segment is the file of one that is written to.
+// segment is a segment that is being written, with its file.
 type segment struct {
 	name segmentName
 	file File
