@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptPause is how long an accept loop that has run out of descriptors waits when no connection of ours closes: what is
-// missing may have been taken by others.
+// acceptPause is how long an accept loop that has run out of descriptors waits if none of its server's connections closes:
+// the descriptors may be held, and freed, by something else.
 const acceptPause = 200 * time.Millisecond
 
-// Serve accepts connections from l until Shutdown, and closes l. It may be called for several listeners at once. The error
-// is never nil; after Shutdown it is ErrServerClosed.
+// Serve accepts connections from l until Shutdown, and closes l. It may be called for several listeners at once, each on a
+// goroutine of its own. The error is never nil; after Shutdown it is ErrServerClosed.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
 	if s.stopping {
@@ -36,7 +36,7 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 	}()
 
-	short := false // in an episode of shortage that has been logged
+	short := false // a shortage has been logged and is not over
 	for {
 		nc, err := net.Conn(nil), error(unix.EMFILE)
 		if !s.crowded() {
@@ -68,7 +68,7 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// crowded reports whether one more connection would take a descriptor that is kept for others.
+// crowded reports whether one more connection would take a descriptor that is reserved for other uses.
 func (s *Server) crowded() bool {
 	return s.config.Descriptors > 0 && s.config.Count.Load() >= int64(s.config.Descriptors)
 }
@@ -82,8 +82,8 @@ func (s *Server) isStopping() bool {
 	}
 }
 
-// transient reports whether accept may succeed later: out of descriptors or memory, or an error that belongs to the
-// connection that was to be accepted (accept(2), "Error handling"; EPERM is a firewall's).
+// transient reports whether accept may succeed later: there are no descriptors or no memory now, or the error belongs to
+// the connection that was to be accepted (accept(2), "Error handling"; EPERM comes from a firewall).
 func transient(err error) bool {
 	var errno unix.Errno
 	if !errors.As(err, &errno) {

@@ -1,6 +1,6 @@
 package netio
 
-// What Linux has counted for the process and the machine, and the runtime's number of threads.
+// The real system under Processors: Linux's counters for the process and the machine, and the runtime's number of threads.
 
 import (
 	"bytes"
@@ -15,12 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A kernel tells what Linux has counted.
+// A kernel reads Linux's counters.
 type kernel struct {
 	// io is /proc/self/io. It is kept open, since a process that has become another user may not open it.
 	io *os.File
 }
 
+// newKernel returns an error if Linux does not provide one of the counters.
 func newKernel() (k *kernel, err error) {
 	k = new(kernel)
 	if k.io, err = os.Open("/proc/self/io"); err != nil {
@@ -40,8 +41,8 @@ func newKernel() (k *kernel, err error) {
 // processors returns how many threads run Go code at a time.
 func (*kernel) processors() int { return runtime.GOMAXPROCS(0) }
 
-// setProcessors has n threads do so, or, if n is 0, as many as there are cores for, which the runtime finds out by itself from
-// then on. All stop for a moment when it changes, and that waits for the collector's cycle to end, if there is one.
+// setProcessors sets that number. If n is 0, the runtime chooses by the number of cores, and from then on adapts to it. A
+// change stops all goroutines for a moment, and first waits for a running garbage collection to end.
 func (*kernel) setProcessors(n int) {
 	if n == 0 {
 		runtime.SetDefaultGOMAXPROCS()
@@ -50,7 +51,7 @@ func (*kernel) setProcessors(n int) {
 	}
 }
 
-// usage returns the CPU time that the process has used: getrusage(2).
+// usage returns the CPU time that the process has used, from getrusage(2).
 func (*kernel) usage() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -59,8 +60,8 @@ func (*kernel) usage() time.Duration {
 	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime))
 }
 
-// idle returns for how long all cores of the machine together had nothing to do: of proc_stat(5). Those that this process may
-// not use count as well.
+// idle returns how long all cores of the machine together had nothing to do, from proc_stat(5). It includes cores that this
+// process may not use.
 func (*kernel) idle() (time.Duration, error) {
 	var buf [256]byte
 	text, err := head("/proc/stat", buf[:])
@@ -74,7 +75,7 @@ func (*kernel) idle() (time.Duration, error) {
 	return d, nil
 }
 
-// counts returns the rest: of proc_pid_schedstat(5), a file for each thread, and proc_pid_io(5).
+// counts returns the rest, from proc_pid_schedstat(5), a file for each thread, and proc_pid_io(5).
 func (k *kernel) counts() (c counts, err error) {
 	const tasks = "/proc/self/task"
 	dir, err := os.Open(tasks)
@@ -116,7 +117,7 @@ func (k *kernel) counts() (c counts, err error) {
 	return c, nil
 }
 
-// head reads the beginning of a file.
+// head reads the beginning of a file, as much as buf holds.
 func head(name string, buf []byte) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -133,8 +134,8 @@ func head(name string, buf []byte) ([]byte, error) {
 // tick is the unit of /proc/stat, which is the same on all architectures that Go runs on.
 const tick = 10 * time.Millisecond
 
-// idleTime returns for how long all cores together were idle or waited for disks, as the first line of /proc/stat has it:
-// cpu user nice system idle iowait and more.
+// idleTime returns how long all cores together were idle or waited for disks, from the first line of /proc/stat: cpu, user,
+// nice, system, idle, iowait and more.
 func idleTime(stat []byte) (time.Duration, error) {
 	line, _, _ := bytes.Cut(stat, []byte("\n"))
 	idle, err := field(line, 4)
@@ -145,7 +146,7 @@ func idleTime(stat []byte) (time.Duration, error) {
 	return time.Duration(idle+iowait) * tick, err
 }
 
-// written returns how many bytes the process has written, which is the second line of /proc/self/io: wchar: number.
+// written returns how many bytes the process has written, from the second line of /proc/self/io: "wchar: number".
 func written(io []byte) (int64, error) {
 	_, after, found := bytes.Cut(io, []byte("wchar:"))
 	if !found {
@@ -154,7 +155,7 @@ func written(io []byte) (int64, error) {
 	return field(after, 0)
 }
 
-// field returns the number that one of a text's words is, counted from 0.
+// field returns word i of text, counted from 0, as a number.
 func field(text []byte, i int) (int64, error) {
 	for word := range bytes.FieldsSeq(text) {
 		if i--; i < 0 {

@@ -1,6 +1,6 @@
 package netio
 
-// The end of a connection whose peer has not heard all of the answers yet.
+// Closing a connection whose peer has not received all answers yet.
 
 import (
 	"errors"
@@ -10,27 +10,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lingerTime is how long linger waits, in all: a peer that has sent a pipeline reads the answers in less, and a shutdown may
-// take so much longer. When nothing has come for lingerPause and the peer's system has all that was said to it, it does not
-// wait any more. lingerMost is how many bytes it reads, so that nobody keeps the server busy with what it throws away.
 const (
-	lingerTime  = time.Second
+	// lingerTime is how long linger waits in all: longer than a peer needs to read the answers to a pipeline, and short enough
+	// to be added to a shutdown.
+	lingerTime = time.Second
+	// lingerPause: linger ends early when nothing has come for so long and the peer's system has all answers.
 	lingerPause = 50 * time.Millisecond
-	lingerMost  = 64 << 20
+	// lingerMost is how many bytes linger reads, so that nobody keeps the server busy with input that is thrown away.
+	lingerMost = 64 << 20
 )
 
-// lingers reports whether the connection is closed by our side although the peer may have more to say: for a shutdown, or
-// because its session refuses to go on.
+// lingers reports whether our side closes the connection although the peer may still be sending: for a shutdown, or because
+// the session refuses to go on.
 func (c *Conn) lingers() bool {
 	return (c.err == errShutdown || c.refused) && c.werr == nil && !c.killed.Load()
 }
 
-// linger sees to it that the close that follows does not take away what was answered. The kernel resets a connection that is
-// closed with unread input, or that gets input when it is closed, and a reset destroys the answers that are still on their
-// way. So the peer is told that no more will come, and what it sends is thrown away until it has closed its side, too. A peer
-// that has said nothing more and has all answers is not waited for: idle connections close at once.
+// linger keeps the close that follows from destroying answers. The kernel resets a connection that is closed with unread
+// input, or that gets input after it is closed, and a reset destroys the answers that are still on their way. So linger
+// shuts down the sending side and throws away what the peer sends until it has closed its side, too. A peer that has sent
+// nothing more and has all answers is not waited for: idle connections close at once.
 //
-// It holds no buffer while it waits. A kill ends it, as the end of the stream does; other calls only wake it.
+// It holds no buffer while it waits. A kill ends it, as the end of the stream does; a hang-up, abort or poke only wakes it.
 func (c *Conn) linger() {
 	half, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || !c.unsettled() || half.CloseWrite() != nil {
@@ -51,7 +52,7 @@ func (c *Conn) linger() {
 	}
 }
 
-// unsettled reports whether there is input that was not read, or output that the peer does not have.
+// unsettled reports whether there is unread input, or output that the peer's system does not have.
 func (c *Conn) unsettled() (is bool) {
 	c.raw.Control(func(fd uintptr) {
 		in, _ := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
@@ -61,7 +62,8 @@ func (c *Conn) unsettled() (is bool) {
 	return is
 }
 
-// discard reads and throws away what there is. It reports true at the end of the stream, or when left is used up.
+// discard reads and throws away the input that is there, at most *left bytes, which it counts down. It reports true at the
+// end of the stream, on an error, or when *left is used up; false when the socket is drained.
 func discard(fd int, left *int) (ended bool) {
 	buf := readPool.Get().(*[ReadSize]byte)
 	defer readPool.Put(buf)

@@ -1,6 +1,6 @@
 package netio
 
-// Listening sockets, and what becomes of the file that a dead server's unix socket left behind.
+// Listening sockets, and removing the file that a dead server's unix socket left behind.
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Listen opens a listening socket. addr is an IP address or host name ("" for all addresses, IPv4 and IPv6), with port as
-// its TCP port (0: any free one); or "unix:PATH", where port is ignored and a stale socket, one on which nobody answers, is
-// removed first. A live server's socket is an error that wraps unix.EADDRINUSE, as a TCP port in use is. What is not a
-// socket is never removed.
+// Listen opens a listening socket. addr is an IP address or host name ("" for all addresses, IPv4 and IPv6), and port its
+// TCP port (0: any free one); or addr is "unix:PATH", and port is ignored. A stale socket at PATH, one on which nobody
+// answers, is removed first; anything that is not a socket never is. If a server answers there, the error wraps
+// unix.EADDRINUSE, as for a TCP port in use.
 func Listen(addr string, port int) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		return listenUnix(path)
@@ -42,8 +42,8 @@ func listenUnix(path string) (net.Listener, error) {
 	return net.Listen("unix", path) // unlinks the file when closed
 }
 
-// removeStale removes the socket at path when nobody listens there. Two servers that start on one path at the same instant
-// can still get in each other's way; who wants to exclude that lets systemd hold the socket.
+// removeStale removes the socket at path if nobody listens on it. Two servers that start on one path at the same instant
+// can still get in each other's way; letting systemd hold the socket excludes that.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -13,40 +13,41 @@ import (
 	"time"
 )
 
-// ErrServerClosed is what Serve returns after Shutdown was called.
+// ErrServerClosed is what Server.Serve returns once Shutdown has been called.
 var ErrServerClosed = errors.New("netio: server closed")
 
 // Config says what a Server serves, and within which limits.
 type Config struct {
-	// NewSession makes the session of a new connection, on the connection's goroutine. Required.
+	// NewSession makes the session of a new connection. It is called on the connection's goroutine. Required.
 	NewSession func(*Conn) Session
 
-	// MaxConnections is how many connections there may be at once, over all listeners; one more is accepted and closed.
-	// 0: no limit.
+	// MaxConnections is how many connections there may be at once, over all listeners; any beyond that are accepted and
+	// closed. 0: no limit.
 	MaxConnections int
-	// Count counts the connections of all servers that have the same one, which MaxConnections is then about. nil: of this
-	// server alone.
+	// Count is the number of connections that MaxConnections and Descriptors limit. Servers that share a Count share these
+	// limits. nil: this server's connections alone are counted.
 	Count *atomic.Int64
 
-	// Descriptors is for how many connections, over all listeners and servers with the same Count, there are descriptors
-	// that nothing else in the process needs. Further ones wait to be accepted, as they do when there are no descriptors at
-	// all; each listener may have let one more in by then. 0: for any number.
+	// Descriptors is the number of descriptors that connections may take, over all listeners and all servers with the same
+	// Count; the rest are needed elsewhere in the process. Further connections wait to be accepted, as they do when there
+	// are no descriptors at all; each listener may accept one more before it notices. 0: no limit.
 	Descriptors int
 
-	// IdleTimeout closes a connection from which nothing has come for that long although it is waited for, in the middle of
-	// a command or not, or whose peer has not read for that long although there is something to write. A session that
-	// takes its time inside Serve is not idle. 0: off.
+	// IdleTimeout closes a connection that waits for input, in the middle of a command or not, when nothing has arrived for
+	// that long; and one that waits to write when its peer has read nothing for that long. A session that takes its time
+	// inside Serve is not idle. 0: off.
 	IdleTimeout time.Duration
 
-	// Processors adapts the number of threads to how busy the machine's cores are; all servers of a process should have the
-	// same one. nil: nothing does.
+	// Processors adapts the number of threads to how busy the machine's cores are. All servers of a process should share
+	// one. nil: the number stays as it is.
 	Processors *Processors
 
-	// Logger gets what an operator should know; what ends a single connection is logged at debug level. nil: nothing is logged.
+	// Logger gets what an operator should know. The reason why a single connection ended is logged at debug level. nil:
+	// nothing is logged.
 	Logger *slog.Logger
 
-	maxOutput int    // as the constant, but for tests
-	yield     func() // sched_yield(2), but for tests
+	maxOutput int    // replaces the constant in tests
+	yield     func() // sched_yield(2), replaced in tests
 }
 
 // A Server accepts connections and runs a goroutine for each.
@@ -56,20 +57,21 @@ type Server struct {
 	hangups *hangups
 	pulse   *pulse
 
-	refused   throttle // for the log line about MaxConnections
-	shortages throttle // for those about accepting being impossible and possible again
-	unwatched throttle // for the one about connections that the hang-up watcher could not take
+	// What limits the log lines of an event, each of which any goroutine may cause.
+	refused   throttle // a connection refused because of MaxConnections
+	shortages throttle // accepting became impossible
+	unwatched throttle // a connection that the hang-up watcher could not take
 
-	// freed gets a token when a connection has closed, for an accept loop that has run out of descriptors. Sent to without
-	// waiting: a token that nobody has fetched yet says as much as two.
+	// freed gets a token when a connection has closed, for an accept loop that has run out of descriptors. Senders do not
+	// wait: one unread token says as much as two.
 	freed chan struct{}
-	// stopped is closed by the first Shutdown, under mu; for the accept loops that wait for a descriptor.
+	// stopped is closed by the first Shutdown, under mu. Accept loops that wait for a descriptor listen to it.
 	stopped chan struct{}
-	// gone is closed when, after Shutdown has begun, the last connection and the last accept loop have ended, by whichever
-	// that was.
+	// gone is closed when nothing is left after Shutdown has begun, by whichever connection or accept loop ended last, or by
+	// Shutdown itself if there was none.
 	gone chan struct{}
 
-	mu        sync.Mutex // guards what follows; held shortly, and never on a connection's hot path
+	mu        sync.Mutex // guards what follows; held briefly, and never on a connection's hot path
 	serial    uint64     // the id of the newest connection
 	conns     map[uint64]*Conn
 	listeners map[net.Listener]struct{} // one for each accept loop
@@ -109,11 +111,11 @@ func NewServer(config Config) (*Server, error) {
 		conns:     make(map[uint64]*Conn),
 		listeners: make(map[net.Listener]struct{}),
 	}
-	go h.run(s.hungup)
+	go h.run(s.onHangup)
 	return s, nil
 }
 
-// Connections returns how many connections there are. It may be called from any goroutine.
+// Connections returns the number of open connections. Any goroutine may call it.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,20 +171,21 @@ func (s *Server) remove(c *Conn) {
 	}
 }
 
-// isLast reports whether nothing is left after Shutdown has begun. mu is held. It is true once: for Shutdown, when there is
-// nothing, or for the last connection or accept loop to go, as none is added any more.
+// isLast reports whether Shutdown has begun and nothing is left. The caller holds mu. Nothing is added after Shutdown has
+// begun, so exactly one caller sees true: Shutdown itself if there is nothing to end, otherwise the last connection or
+// accept loop to go.
 func (s *Server) isLast() bool {
 	return s.stopping && len(s.conns) == 0 && len(s.listeners) == 0
 }
 
-// end is called by whom isLast has told so, without mu: the watcher, for which close waits, may want it.
+// end is called, without mu, by the one that isLast returned true to: the close waits for the watcher, which may want mu.
 func (s *Server) end() {
 	s.hangups.close()
 	close(s.gone)
 }
 
-// hungup is called by the hang-up watcher.
-func (s *Server) hungup(id uint64) {
+// onHangup is called by the hang-up watcher.
+func (s *Server) onHangup(id uint64) {
 	s.mu.Lock()
 	c := s.conns[id]
 	s.mu.Unlock()
@@ -191,11 +194,13 @@ func (s *Server) hungup(id uint64) {
 	}
 }
 
-// Shutdown closes the listeners and ends the connections: at once where nothing has been begun, after the command at hand
-// elsewhere; waits are aborted. A torn command is given up when nothing more of it has come for a second, unless it has
-// asked for the rest by ReadInto. When ctx ends first, every connection that is left is closed by force and ctx's error is
-// returned, without waiting for sessions that do not come back from Serve. A connection that only lingers is closed then
-// without harm. It returns nil when everything is gone. It may be called more than once.
+// Shutdown closes the listeners and ends the connections: at once between two commands, otherwise after the current
+// command; waits inside Serve are aborted. An incomplete command is given up when no more of it has come for a second,
+// unless the session has asked for the rest by ReadInto.
+//
+// It returns nil when everything is gone. If ctx ends first, the remaining connections are closed by force and ctx's error
+// is returned, without waiting for sessions that do not return from Serve. If all that remain have said everything and only
+// linger, closing them does no harm and the result is nil. Shutdown may be called more than once, from any goroutine.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	var conns []*Conn
@@ -225,12 +230,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	conns = s.all()
 	s.mu.Unlock()
-	ended := true // but for what linger waits for
+	onlyLingering := true
 	for _, c := range conns {
-		ended = ended && c.lingering.Load()
+		onlyLingering = onlyLingering && c.lingering.Load()
 		c.kill()
 	}
-	if !ended {
+	if !onlyLingering {
 		return ctx.Err()
 	}
 	<-s.gone
@@ -238,7 +243,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// all returns the connections there are. mu is held.
+// all returns the open connections. The caller holds mu.
 func (s *Server) all() []*Conn {
 	conns := make([]*Conn, 0, len(s.conns))
 	for _, c := range s.conns {
@@ -247,14 +252,15 @@ func (s *Server) all() []*Conn {
 	return conns
 }
 
-// A throttle lets one event a second through and counts those between. The zero value is ready.
+// A throttle lets one event a second through and counts those in between. The zero value is ready, and any goroutine may
+// use it.
 type throttle struct {
 	mu    sync.Mutex
 	last  time.Time
 	count int
 }
 
-// allow returns how many events this line stands for, or 0 when there should be none now.
+// allow counts an event. It returns how many events a log line written now stands for, or 0 if none should be written.
 func (t *throttle) allow(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls of the hot path. None of them blocks: whatever the listener is, Go
-// accepts connections that do not, since its poller wants them so. Hence the
-// runtime is not told of them: what it does so that other goroutines go on while
-// a call blocks, here only has the processor taken away from a call that the
-// kernel was slow in, with a thread woken each time.
+// The system calls of the hot path. None of them blocks: Go's poller needs
+// non-blocking connections, so every listener accepts such. Hence the runtime is
+// not told of the calls. What it does to let other goroutines go on while a call
+// blocks would here only take the processor away from a call that is slow in the
+// kernel, and wake a thread each time.
 //
 // The price: a call that copies some MB of a large body keeps its processor
 // meanwhile, and a garbage collector that wants to stop the world waits for it.
@@ -34,8 +34,8 @@ func sysWritev(fd int, iov []unix.Iovec) (int, error) {
 	return result(unix.RawSyscall(unix.SYS_WRITEV, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(iov))), uintptr(len(iov))))
 }
 
-// sysYield leaves the core to another thread that waits for it. The runtime is not told of this one either: the processor
-// stays with the thread, so what it has still to do does not wake a third one, which would take the core back.
+// sysYield leaves the core to another thread that waits for it. The runtime is not told of this call either: the processor
+// stays with this thread, so its remaining work does not wake a third thread, which would take the core back.
 func sysYield() { unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 func result(n, _ uintptr, errno unix.Errno) (int, error) {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// With the race detector the calls are those that tell it what they read and
-// write: also of a body that goes out from where the job has it.
+// With the race detector, the system calls are made through package unix, which
+// tells the detector what they read and write, including bodies that are sent
+// from the job's own memory.
 
 func sysRead(fd int, p []byte) (int, error)  { return unix.Read(fd, p) }
 func sysWrite(fd int, p []byte) (int, error) { return unix.Write(fd, p) }
@@ -19,7 +20,7 @@ func sysWritev(fd int, iov []unix.Iovec) (int, error) { return unix.Writev(fd, p
 
 func sysYield() { unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// pieces returns what iov refers to.
+// pieces returns the byte slices that iov refers to.
 func pieces(iov []unix.Iovec) [][]byte {
 	p := make([][]byte, len(iov))
 	for i, v := range iov {
