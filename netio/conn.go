@@ -1,6 +1,6 @@
 package netio
 
-// A connection: its goroutine, the read loop, and the way it ends.
+// A connection: its goroutine, the read loop, and how it ends.
 
 import (
 	"errors"
@@ -16,32 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Session is the protocol side of one connection. Serve and Close run on the connection's goroutine. Hangup and Abort may
-// be called from any goroutine, concurrently with Serve; they must not block, and are not called after Close has begun.
-type Session interface {
-	// Serve gets everything that was read and not yet consumed. It takes what it can, writes its answers to the Conn, and
-	// returns how many bytes it consumed; the rest comes again, at the start of in, when there is more. in is valid until
-	// Serve returns or calls Conn.Idle. Serve must make progress when in is as long as ReadSize.
-	//
-	// A non-nil error closes the connection after what was written is flushed; io.EOF is a normal end.
-	Serve(in []byte) (n int, err error)
-	// Hangup says that the peer has shut down its sending side or is gone. A wait inside Serve must end. What the peer had
-	// sent before is still served, and answered. Called at most once.
-	Hangup()
-	// Abort says that the server is going down. A wait inside Serve must end without an answer, and Serve then returns an
-	// error or has consumed the command. Called at most once.
-	Abort()
-	// Close is the last call. It may write, and then has to Flush.
-	Close()
-}
-
-// A Poked session has more to say than answers: what came to it from elsewhere, which it was told of by Conn.Poke.
-type Poked interface {
-	// Poked is called on the connection's goroutine after Conn.Poke, between two calls of Serve or after one. It may write.
-	// An error closes the connection, as Serve's does.
-	Poked() error
-}
-
 // Why a connection ended, when neither its session nor the system says so.
 var (
 	errIdle      = errors.New("idle for too long")
@@ -51,23 +25,23 @@ var (
 	errConsumed  = errors.New("session returned an impossible count of bytes")
 )
 
-// tornPatience is how long a shutdown waits for more of a torn command: long enough for what was lost on the way to be sent
-// again, a few times, and short enough for a peer that will never send it.
+// tornPatience is how long a shutdown waits for more of an incomplete command: long enough for TCP to retransmit lost packets
+// a few times, and short enough if the peer will never send the rest.
 const tornPatience = time.Second
 
-// A Conn is one connection, as its session sees it. RemoteAddr, Poke, Unread and Kill are for any goroutine. All other
-// exported methods are for the connection's own: call them inside Serve and Poked only (NewSession may write too; it goes out
-// before the first read. So may Close).
+// A Conn is one connection, as its session sees it. Any goroutine may call RemoteAddr, Poke, Unread and Kill. All other
+// exported methods are for the connection's own goroutine: call them only inside Serve and Poked. (NewSession and Close may
+// write too; what NewSession has written goes out before the first read.)
 type Conn struct {
 	srv *Server
-	id  uint64 // serial number, never reused: what a hang-up event carries. Written before the goroutine starts.
+	id  uint64 // serial number, never reused, which hang-up events carry; set before the goroutine starts
 	nc  net.Conn
 	raw syscall.RawConn
 
 	input  // input.go; the connection's goroutine only
-	output // output.go; the connection's goroutine only, but for what output.looks guards
+	output // output.go; the connection's goroutine only, except for what output.lookMu guards
 
-	// Of the connection's goroutine only.
+	// For the connection's goroutine only.
 	fd      int  // the descriptor while inside the callback of raw.Read, which keeps it from being closed; else -1
 	watched bool // registered with the hang-up watcher
 	refused bool // the session has ended with an error that is not io.EOF
@@ -77,50 +51,52 @@ type Conn struct {
 	overdue bool // the idle timeout has passed: end if there is nothing to read
 	err     error
 	active  time.Time // when this connection last parked after progress; for the idle timeout
-	torn    time.Time // in a shutdown: until when more of a torn command is waited for
-	pokee   Poked     // the session, if it is one; nil if not
-	parks   uint64    // how often it has parked, see giveWay; it does not begin at zero, or all connections would be in step
+	torn    time.Time // in a shutdown: how long to wait for more of an incomplete command; zero if not waiting
+	pokee   Poked     // the session, if it implements Poked; else nil
+	parks   uint64    // how often it has parked, see giveWay; starts at a different number in each connection
 
-	// The flags are written by others and only ever set. Whoever sets one then sets a read deadline in the past (hup, stop)
-	// or shuts the socket down (killed); the connection's goroutine sets a deadline of its own first and reads the flags
-	// afterwards, immediately before it parks. So either it sees the flag, or its park is cut short: no order of the two
-	// loses the wake-up.
+	// Other goroutines set these flags, and nobody clears them. Whoever sets one then sets a read deadline in the past (hup,
+	// stop) or shuts the socket down (killed). The connection's goroutine first sets a deadline of its own, if any, and then
+	// reads the flags, immediately before it parks. So either it sees the flag, or its park is cut short: in no order is the
+	// wake-up lost.
 	hup    atomic.Bool // by the hang-up watcher: the peer has shut down its sending side; read to the end of the stream
-	stop   atomic.Bool // by Server.Shutdown: end when the command at hand is done
+	stop   atomic.Bool // by Server.Shutdown: end after the current command
 	killed atomic.Bool // by Kill, by Server.Shutdown when its time is over, or by a panic in Hangup or Abort: end now
 
-	lingering atomic.Bool // all is said and done: set by the connection's goroutine, read by Server.Shutdown
+	lingering atomic.Bool // set by the connection's goroutine when linger begins, all being said; read by Server.Shutdown
 
-	// poked is set by Poke, from any goroutine, and cleared by the connection's before it looks at what there is. parked is
-	// written by the connection's goroutine and read by Poke: it sets parked and then reads poked, Poke sets poked and then
-	// reads parked, so one of them sees the other.
+	// poked is set by Poke, on any goroutine, and cleared by the connection's goroutine before it calls Poked. parked is
+	// written by the connection's goroutine and read by Poke. The former sets parked and then reads poked, Poke sets poked
+	// and then reads parked, so at least one of them sees the other.
 	poked, parked atomic.Bool
 
-	mu      sync.Mutex // orders Hangup and Abort against the session's birth and its Close; never held during Serve
-	session Session    // set once by the connection's goroutine under mu; that goroutine may read it without
+	mu      sync.Mutex // orders Hangup and Abort with respect to the session's creation and Close; never held during Serve
+	session Session    // set once by the connection's goroutine under mu; that goroutine may read it without mu
 	closed  bool       // under mu: set before Session.Close is called
 }
 
 func newConn(s *Server, id uint64, nc net.Conn, raw syscall.RawConn) *Conn {
+	// If parks began at zero, connections that were opened together would all give way at the same time.
 	return &Conn{srv: s, id: id, nc: nc, raw: raw, fd: -1, parks: 37 * id}
 }
 
-// RemoteAddr returns the peer's address. It may be called from any goroutine.
+// RemoteAddr returns the peer's address. Any goroutine may call it.
 func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
-// Poke has the session's method Poked called soon, though nothing was read; see Poked. Pokes that come before it is called are
-// one. Any goroutine may call it, also after the connection has ended; it does not block.
+// Poke has the session's method Poked called soon, even if nothing is read. Several pokes before that call count as one. Any
+// goroutine may call Poke, also after the connection has ended; it does not block.
 func (c *Conn) Poke() {
 	if !c.poked.Swap(true) && c.parked.Load() {
 		c.nc.SetReadDeadline(past)
 	}
 }
 
-// Kill ends the connection without a further word, wherever its goroutine is. Any goroutine may call it; it does not block.
+// Kill ends the connection without another word, whatever its goroutine is doing. Any goroutine may call it; it does not
+// block.
 func (c *Conn) Kill() { c.kill() }
 
-// Expect says whether the peer waits for something that will come to it by itself: then its silence is no reason for the idle
-// timeout. The timeout begins anew when the peer does not wait any more.
+// Expect says whether the peer is waiting for something that will come without its asking again. While it does, the idle
+// timeout ignores its silence. The timeout starts again when the peer no longer waits.
 func (c *Conn) Expect(something bool) {
 	if c.expects && !something {
 		c.moved = true
@@ -159,7 +135,7 @@ func (c *Conn) run() {
 		err := c.raw.Read(turn)
 		c.fd = -1
 		if err == nil {
-			c.held = 0 // nobody comes back to what is left
+			c.held = 0 // unconsumed input is of no use any more
 			c.stow()
 			return
 		}
@@ -167,21 +143,21 @@ func (c *Conn) run() {
 			c.err = err
 			return
 		}
-		// Hung up, shut down or idle. The deadline must go before the next Read, and the flags are looked at after that.
+		// Poked, hung up, shut down or idle. The deadline must be cleared before the next Read, and the flags are read after.
 		c.armed = false
 		if idle := c.srv.config.IdleTimeout; idle > 0 && !c.active.IsZero() && time.Since(c.active) >= idle {
 			if c.expects {
 				c.moved = true
 			} else {
-				c.overdue = true // what came in time counts, also if there was no core to read it
+				c.overdue = true // input that came in time still counts, even if no core was free to read it
 			}
 		}
 		c.err = c.nc.SetReadDeadline(time.Time{})
 	}
 }
 
-// turn is what the poller calls when there may be input, and the whole conversation. It returns false to park, true when
-// the connection has ended and c.err says why.
+// turn is what the poller calls when there may be input; the whole conversation takes place in it. It returns false to park,
+// and true when the connection has ended, with the reason in c.err.
 func (c *Conn) turn(fd uintptr) (ended bool) {
 	c.fd = int(fd)
 	if !c.watched {
@@ -219,9 +195,9 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 			return true
 		}
 		if drained {
-			c.arm() // before the flags are looked at
+			c.arm() // before the flags are read
 		}
-		// In a shutdown a command begun may be finished; what is left then belongs to the next.
+		// In a shutdown, a command that has begun may be finished; what is left after it belongs to the next.
 		stopping := c.stop.Load()
 		if c.killed.Load() || stopping && (finished || c.between()) {
 			c.err = errShutdown
@@ -231,7 +207,7 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 			c.err = errShutdown
 			return true
 		}
-		// A FIN that comes after a read that found nothing is an edge of its own, so hup need not be looked at then.
+		// A FIN that comes after a read that found nothing causes an edge of its own, so hup does not matter then.
 		if drained && (again || !c.hup.Load()) && c.park() {
 			c.giveWay()
 			return false
@@ -239,9 +215,9 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 	}
 }
 
-// park gives back what a connection needs only while it is awake. It reports false if the session has to be told something
-// first: then there is another round, with a look at the socket and the flags, so that pokes without end keep nobody from
-// being heard.
+// park gives back what a connection needs only while it is awake. It reports false if the session was poked meanwhile and has
+// to be told first. That takes another round, which reads the socket and the flags too, so that pokes without end cannot
+// keep the peer or a shutdown from being heard.
 func (c *Conn) park() bool {
 	c.stow()
 	if c.pokee == nil {
@@ -255,37 +231,38 @@ func (c *Conn) park() bool {
 	return true
 }
 
-// parksPerYield is how often a connection parks until it gives way once. With 64 of them that do not pipeline a thread runs
-// for some 2 ms in between.
+// parksPerYield is how many times a connection parks before it gives way once. With 64 connections that do not pipeline, a
+// thread then runs for some 2 ms between two yields.
 const parksPerYield = 256
 
-// giveWay lets others have the core, now and then, that wait for it. Under full load a thread never sleeps, so it would be the
-// kernel's scheduler that takes the core from it, at one of its ticks, which are 4 ms apart where there are 250 a second: for so
-// long a client on the same core could not read its answers. Where nobody waits this is a short system call.
+// giveWay now and then lets other threads that wait for the core have it. Under full load a thread never sleeps, so it would
+// keep the core until the kernel's scheduler takes it away at a tick, up to 4 ms later where there are 250 ticks a second. A
+// client on the same core could not read its answers until then. Where nobody waits this is one short system call.
 func (c *Conn) giveWay() {
 	if c.parks++; c.parks%parksPerYield == 0 {
 		c.srv.config.yield()
 	}
 }
 
-// servePoked has the session say what came to it from elsewhere, if anything did, and flushes it.
+// servePoked has the session say what it was poked for, if it was, and flushes that.
 func (c *Conn) servePoked() error {
-	err := c.tellPoked()
+	err := c.callPoked()
 	if ferr := c.Flush(); err == nil {
 		err = ferr
 	}
 	return err
 }
 
-func (c *Conn) tellPoked() error {
+// callPoked calls the session's method Poked if there was a Poke since the last call.
+func (c *Conn) callPoked() error {
 	if c.pokee == nil || !c.poked.Swap(false) {
 		return nil
 	}
 	return c.pokee.Poked()
 }
 
-// arm sees to it that the park that follows ends by the idle timeout. The deadline is set about once a timeout, not once a
-// park: when it passes and the connection was not idle for all of it, run clears it and it is set again for the rest.
+// arm makes sure that the idle timeout ends the park that follows. The deadline is set about once per timeout, not once per
+// park: if it passes and the connection was not idle all that time, run clears it and arm sets it again for the rest.
 func (c *Conn) arm() {
 	idle := c.srv.config.IdleTimeout
 	if idle <= 0 {
@@ -296,13 +273,14 @@ func (c *Conn) arm() {
 	}
 	if !c.armed {
 		c.armed = true
-		c.nc.SetReadDeadline(c.active.Add(idle)) // fails on a closed connection only, as the park will
+		c.nc.SetReadDeadline(c.active.Add(idle)) // fails only on a closed connection, as the park then will
 	}
 }
 
-// giveUp reports whether it is in vain to wait in a shutdown for the rest of the command at hand, and sees to it that the park
-// that follows ends when it is. What a session has asked for by ReadInto may take its time: the peer has said how much comes.
-// Else it is half a line, or the beginning of a packet, maybe of a peer that is stuck, and is waited for as long as it grows.
+// giveUp reports whether a shutdown should stop waiting for the rest of the current command; if not, it bounds the park that
+// follows. The rest of what a session has asked for by ReadInto is always waited for: the peer has said how much will come.
+// Otherwise there is half a line or the beginning of a packet, perhaps from a peer that is stuck: that is waited for until
+// it has not grown for tornPatience. grown says whether this round has read something.
 func (c *Conn) giveUp(grown bool) bool {
 	if c.dst != nil {
 		return false
@@ -327,7 +305,7 @@ func (c *Conn) hangup() {
 // abort is called by Server.Shutdown, once.
 func (c *Conn) abort() {
 	c.mu.Lock()
-	c.stop.Store(true) // under mu, so that either run sees it or the session is there to be told, and not both
+	c.stop.Store(true) // under mu, so that either run sees it, or the session exists and is told here, never both
 	born := c.session != nil
 	c.mu.Unlock()
 	if born {
@@ -336,7 +314,7 @@ func (c *Conn) abort() {
 	c.nc.SetReadDeadline(past)
 }
 
-// tell calls Hangup or Abort unless the session is not there yet or closed already.
+// tell calls Hangup or Abort, unless the session does not exist yet or is closed. A panic is logged as the message panicked.
 func (c *Conn) tell(panicked string, call func(Session)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -352,15 +330,15 @@ func (c *Conn) tell(panicked string, call func(Session)) {
 	call(c.session)
 }
 
-// kill ends the connection from another goroutine. net.Conn.Close would wait until the callback has left the descriptor,
-// that is, for a session that may be stuck; shutting the socket down wakes the goroutine from any wait on the socket, and
-// its own close follows.
+// kill ends the connection from another goroutine. net.Conn.Close would wait for the callback to let go of the descriptor,
+// that is, for a session that may be stuck. Shutting the socket down instead wakes the connection's goroutine from any wait
+// on it, and that goroutine then closes it.
 func (c *Conn) kill() {
 	c.killed.Store(true)
 	c.raw.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) })
 }
 
-// finish closes session and socket, whatever state a panic may have left.
+// finish closes the session and the socket, whatever state a panic may have left.
 func (c *Conn) finish() {
 	c.fd = -1
 	c.mu.Lock()
@@ -386,7 +364,7 @@ func (c *Conn) finish() {
 func (c *Conn) recoverPanic(msg string) {
 	if v := recover(); v != nil {
 		c.logPanic(msg, v)
-		// The session may still hold what it was given, so the buffers are left to the garbage collector.
+		// The session may still refer to its buffers, so they go to the garbage collector and not to their pools.
 		c.err = errors.New(msg)
 	}
 }

@@ -1,6 +1,6 @@
 package netio
 
-// What a connection has read: the pooled buffer, the rest of a torn command, and a body on its way to its slice.
+// A connection's input: the pooled read buffer, the beginning of an incomplete command, and a body on its way to its slice.
 
 import (
 	"io"
@@ -13,8 +13,8 @@ import (
 // thousand pipelined commands in one read and costs nothing while a connection is idle.
 const ReadSize = 64 << 10
 
-// Read buffers all have one size, so there is nothing for bytebufferpool to calibrate and its shared counters, which every
-// core would write at every wake-up, are saved.
+// readPool holds the read buffers. All have one size, so bytebufferpool would have nothing to calibrate; a sync.Pool avoids
+// its shared counters, which every core would write at every wake-up.
 var readPool = sync.Pool{New: func() any { return new([ReadSize]byte) }}
 
 // input is the reading half of a Conn; its fields belong to the connection's goroutine.
@@ -24,17 +24,17 @@ type input struct {
 	buf  *[ReadSize]byte // nil while parked
 	held int
 	kept []byte
-	dst  []byte // what is still to be filled of ReadInto's destination
+	dst  []byte // the part of ReadInto's destination that is still to be filled
 
-	serving []byte // what Serve was given, or what Idle left of it
-	skipped int    // how much of what Serve was given lies before serving
+	serving []byte // what Serve was given, or the part of it that Idle has kept
+	skipped int    // how many bytes of what Serve was given come before serving
 
-	iov [2]unix.Iovec // for readv; cleared after use so that it holds nothing
+	iov [2]unix.Iovec // for readv; cleared after use so that it keeps no memory alive
 }
 
-// ReadInto makes the bytes that follow in go straight into dst: Serve, which must consume all of in, is called again when dst
-// is full, with what followed it (maybe nothing). The bytes of dst that in held already have been copied by the session,
-// and dst begins behind them. An empty dst changes nothing.
+// ReadInto makes the bytes that follow in, Serve's argument, go straight into dst. Serve must consume all of in; it is called
+// again when dst is full, with what followed (maybe nothing). If in already held the beginning of what dst is for, the
+// session has copied that itself, and passes only the part of its slice that is still empty. An empty dst changes nothing.
 func (c *Conn) ReadInto(dst []byte) {
 	if len(dst) > 0 {
 		c.dst = dst
@@ -42,11 +42,11 @@ func (c *Conn) ReadInto(dst []byte) {
 }
 
 // Idle is called by a session inside Serve before a wait that may be long, such as a reserve: it flushes what was written and
-// gives the connection's buffers back, so that a connection that waits costs no more than an idle one. rest is what is left
-// of in (its end); the copy that Idle returns takes its place. The count that Serve returns is still that of in.
+// gives the connection's buffers back, so that a connection that waits costs no more than an idle one. rest is the unconsumed
+// end of in; the session must go on with the copy that Idle returns. Serve's result still counts bytes of the original in.
 func (c *Conn) Idle(rest []byte) []byte {
 	if c.Flush() != nil {
-		c.hangup() // there is nobody to wait for; the error ends the connection after Serve
+		c.hangup() // nobody is there to wait; the error ends the connection after Serve
 	}
 	c.releaseOutput()
 	if c.buf == nil {
@@ -60,7 +60,7 @@ func (c *Conn) Idle(rest []byte) []byte {
 	return c.serving
 }
 
-// read makes one read(2) or readv(2) and says how many bytes it got, and whether it has drained the socket. At the end of the
+// read makes one read(2) or readv(2). It returns how many bytes it got and whether that drained the socket. At the end of the
 // stream the error is io.EOF.
 func (c *Conn) read() (got int, drained bool, err error) {
 	if c.buf == nil {
@@ -89,7 +89,7 @@ func (c *Conn) read() (got int, drained bool, err error) {
 	return got, got < room, nil
 }
 
-// readv reads into what is missing of dst and, behind it, into free.
+// readv reads into the unfilled part of dst first, and then into free.
 func (c *Conn) readv(free []byte) (int, error) {
 	c.iov[0].Base = &c.dst[0]
 	c.iov[0].SetLen(len(c.dst))
@@ -100,8 +100,8 @@ func (c *Conn) readv(free []byte) (int, error) {
 	return n, err
 }
 
-// serve hands the session what was read, when there is something for it, and flushes its answers. It reports whether a
-// command was finished: the session consumed something or got its body, and asks for no other.
+// serve gives the session what was read, unless a ReadInto is still incomplete, and flushes its answers. It reports whether a
+// command was finished: the session has consumed something or has got the body it asked for, and has asked for no other.
 func (c *Conn) serve(got int) (finished bool, err error) {
 	filled := c.dst != nil
 	if filled {
@@ -117,7 +117,7 @@ func (c *Conn) serve(got int) (finished bool, err error) {
 	c.serving, c.skipped = in, 0
 	n, err := c.session.Serve(in)
 	if err == nil {
-		err = c.tellPoked() // what it says leaves with the answers
+		err = c.callPoked() // what it says leaves with the answers
 	}
 	c.refused = err != nil && err != io.EOF
 	if ferr := c.Flush(); err == nil {
@@ -133,7 +133,7 @@ func (c *Conn) serve(got int) (finished bool, err error) {
 	}
 	rest = rest[n-c.skipped:]
 	if c.buf == nil {
-		c.kept = clone(rest) // Idle has given the buffer back; what it left may be the end of much
+		c.kept = clone(rest) // Idle has given the buffer back; rest may be the short end of a large copy
 	} else {
 		if n > 0 {
 			copy(c.buf[:], rest)
@@ -146,10 +146,10 @@ func (c *Conn) serve(got int) (finished bool, err error) {
 	return c.dst == nil && (filled || n > 0), nil
 }
 
-// between reports whether no command has been begun: a shutdown may close the connection.
+// between reports whether the connection is between two commands, where a shutdown may close it.
 func (c *Conn) between() bool { return c.dst == nil && c.held == 0 && len(c.kept) == 0 }
 
-// stow gives the buffers back before the goroutine parks, and keeps what is left of a torn command in a slice of its size.
+// stow gives the buffers back before the goroutine parks, and keeps an incomplete command in a slice of its size.
 func (c *Conn) stow() {
 	c.releaseOutput()
 	if c.buf == nil {
@@ -160,7 +160,7 @@ func (c *Conn) stow() {
 	c.buf, c.held = nil, 0
 }
 
-// clone copies p into a slice of its size; nothing of an empty one.
+// clone copies p into a slice of exactly its size, nil if p is empty.
 func clone(p []byte) []byte {
 	if len(p) == 0 {
 		return nil

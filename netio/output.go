@@ -1,6 +1,6 @@
 package netio
 
-// What a connection has to say: a pooled buffer of replies, bodies by reference between them, and the one write.
+// A connection's output: a pooled buffer of replies, bodies by reference between them, and writing it all in one call.
 
 import (
 	"errors"
@@ -19,14 +19,15 @@ const (
 	// peer to take them.
 	maxOutput = 256 << 10
 
-	// maxUnsent is about how long answers wait for those of the commands behind them, see FlushOld.
+	// maxUnsent is about how long answers wait for those to the commands behind them, see FlushOld.
 	maxUnsent = 10 * time.Millisecond
 
-	// CopyMax is up to how many bytes WriteBody copies. BenchmarkBody sees no difference from 512 bytes to 4 KiB; small ones
-	// have to be copied, or one writev's segments are soon used up.
+	// CopyMax is the largest body, in bytes, that WriteBody copies. BenchmarkBody sees no difference between limits from 512
+	// bytes to 4 KiB. Small bodies have to be copied, or they would soon use up the segments of one writev.
 	CopyMax = 1 << 10
 
-	// The least capacity of a reply buffer: of a connection that asks and waits, and of one that pipelines.
+	// The least capacity of a reply buffer, in bytes: for a connection that waits for each answer, and for one that
+	// pipelines.
 	outMin  = 4 << 10
 	outDeep = 64 << 10
 
@@ -35,124 +36,125 @@ const (
 )
 
 var (
-	// Small buffers differ too little to be calibrated, and are taken and given back at every wake-up: the counters of
-	// bytebufferpool would then be written by every core, for each command of a client that does not pipeline.
+	// outPool holds the small buffers. They differ too little to be calibrated, and are taken and given back at every wake-up:
+	// in a bytebufferpool, every core would write its counters for each command of a client that does not pipeline.
 	outPool = sync.Pool{New: func() any { return &bytebufferpool.ByteBuffer{B: make([]byte, 0, outMin)} }}
 
-	// bytebufferpool calibrates itself by the length of what comes back and throws away what is larger than most, so here
-	// buffers count with their capacity.
+	// deepPool holds the large buffers. bytebufferpool calibrates itself by the length of the buffers that come back, and
+	// throws away those that are larger than most; they are given back with their length set to their capacity.
 	deepPool bytebufferpool.Pool
 
 	vecPool = sync.Pool{New: func() any { return new(vector) }}
 )
 
-// output is the writing half of a Conn. Its fields belong to the connection's goroutine, but for those that looks guards.
+// output is the writing half of a Conn. Its fields belong to the connection's goroutine, except for those that lookMu guards.
 type output struct {
 	replies *bytebufferpool.ByteBuffer // nil when nothing was written since the last park
-	high    int                        // the most that replies has held since it left the pool; never more than its capacity
+	peak    int                        // the most bytes replies has held since it left the pool; never more than its capacity
 	vec     *vector                    // nil unless there are bodies by reference or a write is under way
 	bodies  int                        // bytes queued by reference
-	unsent  time.Duration              // since when something is queued, as FlushOld has found it; 0 if it has not
+	unsent  time.Duration              // when FlushOld first found something queued, by sinceStart; 0 if it has not
 	werr    error                      // the first error in writing; it stays
 
 	onWritable func(fd uintptr) bool // writeMore as a closure, made at the first write that has to wait
 
-	deep bool // high came to be more than outMin before the last park
+	deep bool // peak was more than outMin at the last park: the next buffer comes from deepPool
 
-	// Of a write that has to wait: unread is when the peer was last seen to take something, as sinceStart says it, 0 while no
-	// write waits; unacked is how many bytes the kernel had for it at the last look, maybe at one of an earlier write. The
-	// connection's goroutine looks, and so does any that calls Unread; what one look has seen the next one does not see again,
-	// and knows by unread only. So looks guards both, and is held from the question to the kernel until both are brought up to
-	// date: no look comes between the steps of another. (In this order they leave no hole; unacked is an int of the kernel's.)
-	looks   sync.Mutex
-	unacked int32
-	unread  time.Duration
+	// About a write that has to wait: lastTaken is when the peer was last seen to take something, by sinceStart, 0 while no
+	// write waits; unacked is how many bytes the kernel held for the peer at the last look, even if that belonged to an
+	// earlier write. The connection's goroutine looks, and so does any goroutine that calls Unread. Progress shows in only one
+	// look; later ones know of it only by lastTaken. So lookMu is held from asking the kernel until both fields are updated.
+	// (In this order the fields leave no gap in the struct; unacked is a C int in the kernel, too.)
+	lookMu    sync.Mutex
+	unacked   int32
+	lastTaken time.Duration
 }
 
-// Unread says for how long the peer has taken nothing of what is being written to it, 0 if nothing has to wait. Any goroutine
-// may call it; it waits for nothing but another look.
+// Unread returns how long the peer has taken nothing of what is being written to it, 0 if no write waits. Any goroutine may
+// call it; it blocks at most for another look.
 func (c *Conn) Unread() (d time.Duration) {
 	c.raw.Control(func(fd uintptr) { d = c.look(fd) })
 	return d
 }
 
-// look is Unread of the descriptor. The kernel says that a socket can be written to when a third of its buffer is free again,
-// which may be megabytes; a slow peer would seem to do nothing for long. So it is asked how much it has.
+// look is Unread for the descriptor. It asks the kernel how much the peer has yet to take. Waiting for the socket to become
+// writable would not do: it does so only when a third of its buffer is free, which may be megabytes, so a slow peer would
+// seem to do nothing for long.
 func (c *Conn) look(fd uintptr) time.Duration {
-	c.looks.Lock()
-	defer c.looks.Unlock()
-	if c.unread == 0 {
+	c.lookMu.Lock()
+	defer c.lookMu.Unlock()
+	if c.lastTaken == 0 {
 		return 0
 	}
 	left, now := unackedBytes(fd), sinceStart()
 	if left < c.unacked {
-		c.unread = now
+		c.lastTaken = now
 	}
 	c.unacked = left
-	return now - c.unread
+	return now - c.lastTaken
 }
 
-// waitBegins notes that a write begins to wait, or that the peer did read and it waits anew, and bounds the wait.
+// waitBegins notes that a write starts to wait, or that the peer has read and the wait starts afresh. It bounds the wait.
 func (c *Conn) waitBegins() {
-	c.looks.Lock()
-	c.unread = sinceStart()
-	c.looks.Unlock()
+	c.lookMu.Lock()
+	c.lastTaken = sinceStart()
+	c.lookMu.Unlock()
 	c.limitWrite(0)
 }
 
-// waitEnds notes that no write waits.
+// waitEnds notes that no write waits any more.
 func (c *Conn) waitEnds() {
-	c.looks.Lock()
-	c.unread = 0
-	c.looks.Unlock()
+	c.lookMu.Lock()
+	c.lastTaken = 0
+	c.lookMu.Unlock()
 }
 
-// limitWrite bounds the wait of a write for a peer that has taken nothing for d. The deadline of a wait that is over does no
-// harm: the next one sets its own, and the direct write knows none.
+// limitWrite makes the waiting write time out when the peer, which has taken nothing for d, has done so for IdleTimeout. A
+// deadline left over from an earlier wait does no harm: each wait sets its own, and the direct write ignores deadlines.
 func (c *Conn) limitWrite(d time.Duration) {
 	if idle := c.srv.config.IdleTimeout; idle > 0 {
-		c.nc.SetWriteDeadline(time.Now().Add(idle - d)) // fails on a closed connection only, as the write will
+		c.nc.SetWriteDeadline(time.Now().Add(idle - d)) // fails only on a closed connection, as the write then will
 	}
 }
 
-// unackedBytes is how much of what was written to a socket its peer's system does not have yet.
+// unackedBytes returns how many bytes written to a socket its peer's system has not acknowledged.
 func unackedBytes(fd uintptr) int32 {
 	n, _ := unix.IoctlGetInt(int(fd), unix.SIOCOUTQ)
 	return int32(n)
 }
 
-// sinceStart is a clock that nobody sets.
+// sinceStart is a monotonic clock.
 func sinceStart() time.Duration { return time.Since(start) }
 
-var start = time.Now().Add(-1) // so that it never says 0
+var start = time.Now().Add(-1) // so that sinceStart is never 0
 
-// A vector is what writev needs. It comes from a pool and holds no pointer while it is there.
+// A vector is what writev needs. It comes from a pool and holds no pointers while it is there.
 type vector struct {
 	refs []ref
 	iov  []unix.Iovec
-	next int // the first segment of iov that is not written out
+	next int // index in iov of the first segment that is not completely written
 }
 
-// A ref is a body that leaves between replies.B[:at] and what follows there. An offset and not a pointer, because the buffer
-// moves when it grows.
+// A ref is a body that is sent between replies.B[:at] and replies.B[at:]. at is an offset and not a pointer, because the
+// buffer moves when it grows.
 type ref struct {
 	at   int
 	body []byte
 }
 
-// Buf returns the buffer to which a session appends its replies: b := c.Buf(); b.B = append(b.B, ...). Bytes may be added at
-// its end only, and b is good until the next call of a method of c. When more than maxOutput is queued, Buf first
-// flushes it, so a session that calls Buf for each reply keeps the bound.
+// Buf returns the buffer to which a session appends its replies: b := c.Buf(); b.B = append(b.B, ...). Bytes may only be
+// added at its end, and b is valid until the next call of a method of c. When more than maxOutput is queued, Buf first
+// flushes it, so a session that calls Buf for each reply stays within that bound.
 func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 	if c.replies == nil {
-		c.replies, c.high = c.newReplies(), 0
+		c.replies, c.peak = c.newReplies(), 0
 	} else if c.queued() > c.srv.config.maxOutput {
 		c.Flush()
 	}
 	return c.replies
 }
 
-// newReplies returns an empty buffer for what the connection is likely to say before it parks.
+// newReplies returns an empty buffer, as large as the connection is likely to need before it parks.
 func (c *Conn) newReplies() *bytebufferpool.ByteBuffer {
 	if !c.deep {
 		return outPool.Get().(*bytebufferpool.ByteBuffer)
@@ -164,7 +166,7 @@ func (c *Conn) newReplies() *bytebufferpool.ByteBuffer {
 	return b
 }
 
-// Write queues a copy of p. The error is that of an earlier write; it ends the connection when Serve returns.
+// Write queues a copy of p. Its error is the first that writing to the peer met; that ends the connection when Serve returns.
 func (c *Conn) Write(p []byte) (int, error) {
 	b := c.Buf()
 	b.B = append(b.B, p...)
@@ -177,13 +179,13 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// WriteBody queues p. One of more than CopyMax bytes goes out from where it is: nobody may change it from now on.
+// WriteBody queues p. If p has more than CopyMax bytes it is not copied, and nobody may change it from now on.
 func (c *Conn) WriteBody(p []byte) {
 	if len(p) <= CopyMax {
 		c.Write(p)
 		return
 	}
-	b := c.Buf() // before the vector is looked at: it may flush
+	b := c.Buf() // may flush, which takes the vector away
 	if c.vec == nil {
 		c.vec = vecPool.Get().(*vector)
 	}
@@ -202,9 +204,9 @@ func (c *Conn) queued() int {
 	return len(c.replies.B) + c.bodies
 }
 
-// Flush writes out everything that is queued, in one write(2) or writev(2) when the peer takes it, and otherwise waits until
-// it does. The connection's goroutine is parked meanwhile, so nothing is read from this peer. Serve need not call it: what
-// is queued is flushed when Serve returns. An error is sticky.
+// Flush writes out everything that is queued, in one write(2) or writev(2) if the peer takes it all. Otherwise it waits until
+// the peer does; the connection's goroutine is parked meanwhile, so nothing is read from this peer. Serve need not call it:
+// what is queued is flushed when Serve returns. An error is sticky.
 func (c *Conn) Flush() error {
 	if c.queued() == 0 {
 		return c.werr
@@ -214,7 +216,7 @@ func (c *Conn) Flush() error {
 	}
 	c.unsent = 0
 	b := c.replies
-	c.high = max(c.high, len(b.B))
+	c.peak = max(c.peak, len(b.B))
 	b.B = b.B[:0]
 	c.bodies = 0
 	if v := c.vec; v != nil {
@@ -225,10 +227,10 @@ func (c *Conn) Flush() error {
 	return c.werr
 }
 
-// FlushOld is called by a session inside Serve when it has answered some of what came and goes on with the rest, which may
-// take long: hundreds of syncs, one after the other. It flushes what was written if that was there for long already, so that
-// a client hears of what is done before all is that it has sent; but one whose commands take no time still gets all answers
-// in one write. An error ends the connection when Serve returns.
+// FlushOld is called by a session inside Serve when it has answered some commands and goes on with the rest, which may take
+// long: hundreds of syncs, one after the other. It flushes the answers if they have been queued for about maxUnsent, so that
+// the client need not wait until everything it has sent is done; but if its commands take no time, all answers still leave in
+// one write. An error ends the connection when Serve returns.
 func (c *Conn) FlushOld() {
 	switch {
 	case c.queued() == 0:
@@ -239,7 +241,8 @@ func (c *Conn) FlushOld() {
 	}
 }
 
-// writeOut writes what is queued. The first try goes straight to the descriptor, which the callback of raw.Read keeps open.
+// writeOut writes what is queued. The first attempt goes straight to the descriptor, which the callback of raw.Read keeps
+// open.
 func (c *Conn) writeOut() error {
 	b := c.replies.B
 	written := 0
@@ -264,8 +267,8 @@ func (c *Conn) writeOut() error {
 			return c.werr
 		}
 	}
-	// The peer does not take it all now. The callback is tried once more at once, because RawConn.Write forgets an edge that
-	// came before it.
+	// The peer does not take it all now. RawConn.Write calls the callback at once, before it waits, which is needed: it
+	// forgets an edge that came before it.
 	if c.onWritable == nil {
 		c.onWritable = c.writeMore
 	}
@@ -274,7 +277,8 @@ func (c *Conn) writeOut() error {
 	for {
 		err := c.raw.Write(c.onWritable)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// Another look may have seen the peer read since the deadline was set, so it is the time that counts.
+			// Another goroutine's look may have seen the peer read since the deadline was set, so what counts is the time since
+			// then.
 			if d := c.Unread(); d < c.srv.config.IdleTimeout {
 				c.limitWrite(d)
 				continue
@@ -290,7 +294,7 @@ func (c *Conn) writeOut() error {
 // writeMore writes until everything is out or an error is set (true), or the socket is full (false).
 func (c *Conn) writeMore(fd uintptr) (done bool) {
 	v := c.vec
-	c.look(fd) // what is written now takes the place of what the peer has taken, and hides it from the next look
+	c.look(fd) // before the write below adds to the unacknowledged bytes and hides from the next look what the peer has taken
 	for v.next < len(v.iov) {
 		seg := v.iov[v.next:min(len(v.iov), v.next+iovMax)]
 		n, err := sysWritev(int(fd), seg)
@@ -312,14 +316,14 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 	return true
 }
 
-// releaseOutput gives the output buffer back. Everything has been flushed.
+// releaseOutput gives the output buffer back to its pool. Everything has been flushed.
 func (c *Conn) releaseOutput() {
 	b := c.replies
 	if b == nil {
 		return
 	}
 	c.replies = nil
-	c.deep = c.high > outMin
+	c.deep = c.peak > outMin
 	switch size := cap(b.B); {
 	case size >= outDeep:
 		b.B = b.B[:size]
@@ -328,10 +332,11 @@ func (c *Conn) releaseOutput() {
 		b.Reset()
 		outPool.Put(b)
 	}
-	// One in between has grown when its connection began to pipeline; the next will be a deep one.
+	// A buffer of a size in between grew when its connection began to pipeline, and goes to the garbage collector; the
+	// connection's next one comes from deepPool.
 }
 
-// build makes the segments: pieces of b with the bodies between them.
+// build makes the segments of iov: pieces of b with the bodies between them.
 func (v *vector) build(b []byte) {
 	pos := 0
 	for _, r := range v.refs {
@@ -350,7 +355,7 @@ func (v *vector) add(p []byte) {
 	}
 }
 
-// advance takes n bytes as written.
+// advance notes that n more bytes were written.
 func (v *vector) advance(n int) {
 	for n > 0 {
 		seg := &v.iov[v.next]
@@ -370,7 +375,7 @@ func (v *vector) reset() {
 	v.refs, v.iov, v.next = v.refs[:0], v.iov[:0], 0
 }
 
-// write is one write(2), tried again after a signal.
+// write makes one write(2), repeated if a signal interrupts it.
 func write(fd int, p []byte) (int, error) {
 	for {
 		n, err := sysWrite(fd, p)

@@ -324,14 +324,14 @@ func TestLooksAtOnce(t *testing.T) {
 func TestServerLooks(t *testing.T) {
 	m, p := newMachine(2, greedy)
 	m.run(p, 3*time.Second)
-	if !p.fewer {
+	if !p.reduced {
 		t.Fatal("no experiment goes on")
 	}
 	h := newHarness(t, Config{Processors: p})
 	ask(t, blockingClient(t, h), []byte("hello\n"), make([]byte, 6))
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(beat) {
 		p.mu.Lock()
-		looked, rests := time.Since(p.at) < time.Hour, !p.fewer
+		looked, rests := time.Since(p.at) < time.Hour, !p.reduced
 		p.mu.Unlock()
 		if looked && rests {
 			break
