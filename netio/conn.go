@@ -247,6 +247,7 @@ func (c *Conn) giveWay() {
 // servePoked has the session say what it was poked for, if it was, and flushes that.
 func (c *Conn) servePoked() error {
 	err := c.callPoked()
+	c.refused = err != nil && err != io.EOF
 	if ferr := c.Flush(); err == nil {
 		err = ferr
 	}

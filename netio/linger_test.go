@@ -3,6 +3,7 @@ package netio
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -85,6 +86,29 @@ func TestRefusalIsHeard(t *testing.T) {
 	eventually(t, "closed", func() bool { return h.closed.Load() == 1 })
 	if got := string(c.all()); got != "HELD\nhello\nFAILED\n" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// The same holds where the session refuses to go on in Poked, with nothing read.
+func TestRefusalInPokedIsHeard(t *testing.T) {
+	begun := make(chan struct{})
+	h, c, p := newPoker(t, Config{}, func(p *poker) {
+		p.poked = func(c *Conn) error {
+			close(begun)
+			eventually(t, "the peer has sent something", func() bool { return p.h.unread() > 0 })
+			c.Write([]byte("bye\n"))
+			return errors.New("refused")
+		}
+	})
+	c.send("hello\n")
+	c.want("hello")
+	eventually(t, "it is parked", p.c.parked.Load)
+	p.c.Poke()
+	<-begun
+	c.send("more\n")
+	eventually(t, "closed", func() bool { return h.closed.Load() == 1 })
+	if got := string(c.all()); got != "bye\n" {
+		t.Errorf("got %.100q", got)
 	}
 }
 
