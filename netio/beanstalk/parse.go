@@ -1,5 +1,7 @@
 package beanstalk
 
+// Parsing: a command line into a command.
+
 import (
 	"bytes"
 	"math"
@@ -45,9 +47,9 @@ const (
 	verbs // the number of verbs
 )
 
-// A command is a parsed command line. Only the fields that its verb has are
-// meaningful, the others hold what they held before: a session parses every
-// line into the same command without clearing it.
+// A command is a parsed command line. Only the fields of its verb are meaningful; the
+// others are left over from earlier lines, since a session parses every line into the
+// same command without clearing it.
 type command struct {
 	verb     verb
 	trailing bool   // put: bytes follow the size; BAD_FORMAT unless the job is too big
@@ -56,14 +58,14 @@ type command struct {
 	ttr      uint32 // put; seconds, as sent: 0 has yet to become 1
 	size     uint32 // put; bytes of the body without its CR LF
 	timeout  uint32 // reserve-with-timeout; seconds, at most maxTimeout
-	pause    uint32 // pause-tube; seconds, as sent: of 0 the reference makes a nanosecond
+	pause    uint32 // pause-tube; seconds, as sent: the reference turns 0 into a nanosecond
 	count    uint32 // kick
 	id       uint64 // reserve-job, delete, release, bury, touch, peek, kick-job, stats-job
 	tube     []byte // use, watch, ignore, stats-tube, pause-tube, if accepted; a part of the line, see takeTube
 }
 
-// takeTube returns the name of the tube, of which c has no more then: it is a part
-// of the input, whose buffer an idle connection would keep alive.
+// takeTube returns a copy of the tube's name and clears c.tube, which is a part of the
+// input: an idle connection would keep that buffer alive.
 func (c *command) takeTube() string {
 	name := string(c.tube)
 	c.tube = nil
@@ -76,21 +78,21 @@ type rejection uint8
 const (
 	accepted rejection = iota
 	badFormat
-	badName // of a pause-tube: BAD_FORMAT, but counted as if it had been served
+	badName // of pause-tube only: BAD_FORMAT, but counted as if it had been served
 	unknownCommand
 )
 
 // parse reads a command line, given without its CR LF, into c. It accepts what
-// beanstalkd 1.13 accepts (prot.c, which_cmd and dispatch_cmd; asked of a
-// running 1.12 by the tests) and allocates nothing.
+// beanstalkd 1.13 accepts (prot.c, which_cmd and dispatch_cmd; the tests compare with
+// a running 1.12) and allocates nothing.
 //
 // The reference recognises a command by the first prefix that matches, and the
-// prefixes overlap; the cases below stand in its order, which decides between
-// BAD_FORMAT and UNKNOWN_COMMAND: `reserve-job` without a space is a `reserve`
-// with something behind it. Whatever else is wrong with a line yields
-// BAD_FORMAT, so that the order of those checks does not show, but for put: a
-// job that is too big is refused before bytes behind its size are. parse cannot
-// know the limit, hence command.trailing.
+// prefixes overlap. The cases below are in its order, which decides between
+// BAD_FORMAT and UNKNOWN_COMMAND: `reserve-job` without a space is a `reserve` with
+// something behind it. Anything else that is wrong with a line yields BAD_FORMAT, so
+// the order of those checks does not show, except in put: a job that is too big is
+// refused before bytes behind its size are. parse does not know that limit, hence
+// command.trailing.
 func parse(line []byte, c *command) rejection {
 	// The reference works on C strings, and refuses a NUL before it looks for a
 	// command.
@@ -178,14 +180,14 @@ func parse(line []byte, c *command) rejection {
 		}
 	case 'q':
 		if has(line, "quit") {
-			c.verb = cmdQuit // whatever stands behind it
+			c.verb = cmdQuit // whatever follows
 			return accepted
 		}
 	}
 	return unknownCommand
 }
 
-// has tells whether line begins with prefix.
+// has reports whether line begins with prefix.
 func has(line []byte, prefix string) bool {
 	return len(line) >= len(prefix) && string(line[:len(prefix)]) == prefix
 }
@@ -212,8 +214,8 @@ func (c *command) parseID(v verb, args []byte) rejection {
 	return verdict(n.end())
 }
 
-// parseTube reads the arguments of a command that takes a tube's name. Unlike
-// before numbers no space is skipped.
+// parseTube reads the arguments of a command that takes a tube's name. No spaces are
+// skipped, unlike before numbers.
 func (c *command) parseTube(v verb, args []byte) rejection {
 	c.verb = v
 	if !nameIsOK(args) {
@@ -234,9 +236,9 @@ func (c *command) parsePut(args []byte) rejection {
 	return verdict(!n.bad)
 }
 
-// parseReserveTimeout follows 1.13: the number is read like any other, where
-// 1.12 took what strtol makes of it (nothing, a sign, letters, a larger number
-// modulo 2^32). What stands behind it is ignored by both.
+// parseReserveTimeout follows 1.13, which reads the number like any other. (1.12 takes
+// whatever strtol accepts: nothing, a sign, letters, a larger number modulo 2^32.) Both
+// ignore what follows the number.
 func (c *command) parseReserveTimeout(args []byte) rejection {
 	c.verb = cmdReserveTimeout
 	n := numbers{rest: args}
@@ -261,9 +263,9 @@ func (c *command) parseBury(args []byte) rejection {
 	return verdict(n.end())
 }
 
-// parseKick accepts what strtoul accepts and ignores what stands behind the
-// number. The reference keeps the result, an unsigned long, in an unsigned int:
-// -1 kicks all there is, and 4294967296 kicks nothing.
+// parseKick accepts what strtoul accepts and ignores what follows the number. The
+// reference stores the result, an unsigned long, in an unsigned int: -1 kicks every
+// job, and 4294967296 kicks none.
 func (c *command) parseKick(args []byte) rejection {
 	c.verb = cmdKick
 	n, ok := strtoul(args)
@@ -272,7 +274,7 @@ func (c *command) parseKick(args []byte) rejection {
 }
 
 // parsePauseTube reads the arguments of pause-tube, whose prefix has no space:
-// `pause-tubefoo 1` pauses foo. The name is as long as its bytes may stand in a
+// `pause-tubefoo 1` pauses foo. The name ends at the first byte that may not be in a
 // name. The reference counts the command before it finds the name illegal.
 func (c *command) parsePauseTube(args []byte) rejection {
 	c.verb = cmdPauseTube
@@ -294,7 +296,7 @@ func (c *command) parsePauseTube(args []byte) rejection {
 	return accepted
 }
 
-// inName holds the bytes that a tube's name is made of.
+// inName says which bytes may be in a tube's name.
 var inName = func() (in [256]bool) {
 	for _, b := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-+/;.$_()") {
 		in[b] = true
@@ -302,7 +304,7 @@ var inName = func() (in [256]bool) {
 	return in
 }()
 
-// nameIsOK tells whether name may name a tube.
+// nameIsOK reports whether name is a legal name of a tube.
 func nameIsOK(name []byte) bool {
 	if len(name) == 0 || len(name) > maxName || name[0] == '-' {
 		return false
@@ -315,16 +317,16 @@ func nameIsOK(name []byte) bool {
 	return true
 }
 
-// numbers reads the numbers of a command line one after the other: any number
-// of spaces, then decimal digits, no sign. Two numbers are always parted by
-// spaces, since a digit would belong to the first and anything else fails the
-// second. After the first fault bad is set, and stays.
+// numbers reads the numbers of a command line one after the other: any number of
+// spaces, then decimal digits, no sign. It need not check that spaces separate two
+// numbers: a digit would belong to the first, and anything else is an error in the
+// second. bad is set at the first error, and stays.
 type numbers struct {
 	rest []byte // what has not been read
 	bad  bool
 }
 
-// end tells whether all numbers were good and nothing follows them.
+// end reports whether all numbers were good and nothing follows them.
 func (n *numbers) end() bool {
 	return !n.bad && len(n.rest) == 0
 }
@@ -349,8 +351,8 @@ func (n *numbers) uint64() uint64 {
 	return v
 }
 
-// decimal reads the decimal digits that s begins with; i counts them. It fails
-// if there are none or if they make 2^64 or more.
+// decimal reads the decimal digits that s begins with; i is their number. It fails if
+// there are none or if their value is 2^64 or more.
 func decimal(s []byte) (v uint64, i int, ok bool) {
 	const cutoff = math.MaxUint64 / 10
 	ok = true
@@ -367,9 +369,9 @@ func decimal(s []byte) (v uint64, i int, ok bool) {
 	return v, i, ok && i > 0
 }
 
-// strtoul reads a number as the C function does in base 10 and the C locale:
-// white space of any kind, a sign, digits. A minus negates modulo 2^64; out of
-// range is only what is so without its sign.
+// strtoul reads a number as the C function does in base 10 and the C locale: white
+// space of any kind, a sign, digits. A minus negates modulo 2^64; only the digits
+// decide whether the number is out of range.
 func strtoul(s []byte) (v uint64, ok bool) {
 	for len(s) > 0 && (s[0] == ' ' || '\t' <= s[0] && s[0] <= '\r') {
 		s = s[1:]
@@ -386,8 +388,8 @@ func strtoul(s []byte) (v uint64, ok bool) {
 	return v, ok
 }
 
-// skipSpaces returns s without the spaces it begins with. Only the space itself
-// counts, no other white space.
+// skipSpaces returns s without the spaces it begins with. It skips no other white
+// space.
 func skipSpaces(s []byte) []byte {
 	for len(s) > 0 && s[0] == ' ' {
 		s = s[1:]

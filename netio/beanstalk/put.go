@@ -1,15 +1,17 @@
 package beanstalk
 
+// The put command, and the reading of its body.
+
 import (
 	"slices"
 
 	"github.com/sheafq/sheaf/shard"
 )
 
-// servePut serves a put line. If the whole body has come with it, which is the
-// rule, the put is queued like any command and takes its id when it is served.
-// Else its id is taken now, after all that was sent before has been served, so
-// that ids are in the order in which the put lines arrive.
+// servePut serves a put line. If the whole body has come with it, as it usually does,
+// the put is queued like any command and gets its id when it is served. Otherwise it
+// gets its id now, once everything sent before it has been served, so that ids are in
+// the order in which put lines arrive.
 func (s *session) servePut() {
 	cmd := &s.cmd
 	size := int(cmd.size) + 2
@@ -56,14 +58,14 @@ func (s *session) servePut() {
 	s.client.Begin(&p.request)
 }
 
-// fillPut fills in what the put line says.
+// fillPut fills a request in from the put line.
 func (s *session) fillPut(r *shard.Request) {
 	r.Op, r.Tag = shard.Put, tag(cmdPut)
 	r.Pri, r.Delay, r.TTR = s.cmd.pri, s.cmd.delay, max(s.cmd.ttr, 1)
 }
 
-// readBody takes what has come of the body of s.put. It reports false when
-// there has to be more input first.
+// readBody takes what has arrived of the body of s.put. It reports false if more input
+// is needed first.
 func (s *session) readBody() bool {
 	p := s.put
 	for {
@@ -71,7 +73,7 @@ func (s *session) readBody() bool {
 		s.rest = s.rest[n:]
 		p.filled += n
 		if p.filled < len(p.body) {
-			// What comes next goes there without us; we are called when it is full.
+			// netio reads what comes next straight into it; Serve is called when it is full.
 			s.conn.ReadInto(p.body[p.filled:])
 			p.filled = len(p.body)
 			return false
@@ -106,12 +108,13 @@ func (s *session) endPut() {
 	s.put.body, s.put.size = nil, 0
 }
 
-// discard throws a body of n bytes with its CRLF away and then answers.
-func (s *session) discard(n int, then tag) {
-	s.skip, s.then = n, then
+// discard throws away the next n bytes, a body with its CRLF or the rest of one, and
+// then answers.
+func (s *session) discard(n int, answer tag) {
+	s.skip, s.afterSkip = n, answer
 }
 
-// hasTrailer tells whether a body ends with CRLF, as it must.
+// hasTrailer reports whether a body ends with CRLF, as it must.
 func hasTrailer(body []byte) bool {
 	n := len(body)
 	return body[n-2] == '\r' && body[n-1] == '\n'

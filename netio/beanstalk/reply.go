@@ -1,5 +1,8 @@
 package beanstalk
 
+// Replies: the fixed ones, and appending those with numbers or names. Those in YAML
+// are in yaml.go.
+
 import "strconv"
 
 // The replies that never vary.

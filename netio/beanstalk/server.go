@@ -1,5 +1,7 @@
 package beanstalk
 
+// What all sessions of a server share, and the figures of stats.
+
 import (
 	"cmp"
 	"crypto/rand"
@@ -21,24 +23,25 @@ const (
 
 // Config says what a Protocol serves.
 type Config struct {
-	Router *router.Router // which outlives the sessions
-	// MaxJobSize is the size in bytes of the largest body that put accepts, at
+	// Router is the engine. It must outlive the sessions.
+	Router *router.Router
+	// MaxJobSize is the largest body that put accepts, in bytes without its CR LF; at
 	// most LargestMaxJobSize.
 	MaxJobSize int
 	// Version is what stats reports.
 	Version string
 }
 
-// Protocol makes the sessions of a server that speaks beanstalkd's protocol. It
-// never changes, so all of them read it.
+// Protocol makes the sessions of a server that speaks beanstalkd's protocol. It never
+// changes after New, so all sessions read it without a lock.
 type Protocol struct {
 	cfg Config
-	// What stats reports of the process.
+	// What stats reports about the process.
 	started                    time.Time
 	id, hostname, os, platform string
 }
 
-// New returns a Protocol. Its uptime begins now.
+// New returns a Protocol. The uptime that stats reports begins now.
 func New(cfg Config) *Protocol {
 	p := &Protocol{cfg: cfg, started: time.Now()}
 	var id [8]byte
@@ -53,13 +56,13 @@ func New(cfg Config) *Protocol {
 	return p
 }
 
-// NewSession makes the session of a connection; it is a netio.Config's.
+// NewSession makes the session of a connection. It is for netio.Config.NewSession.
 func (p *Protocol) NewSession(c *netio.Conn) netio.Session { return p.newSession(c) }
 
-// stats fills in the answer to stats.
+// stats returns the answer to stats.
 func (p *Protocol) stats(st *router.Stats) *serverStats {
 	var usage unix.Rusage
-	unix.Getrusage(unix.RUSAGE_SELF, &usage) // fails for bad arguments only
+	unix.Getrusage(unix.RUSAGE_SELF, &usage) // fails only for bad arguments
 	return &serverStats{
 		urgent: uint64(st.Urgent), ready: uint64(st.Ready), reserved: uint64(st.Reserved),
 		delayed: uint64(st.Delayed), buried: uint64(st.Buried),
@@ -112,6 +115,6 @@ func (p *Protocol) stats(st *router.Stats) *serverStats {
 	}
 }
 
-// defaultBinlogSize is what the reference reports as binlog-max-size when it
+// defaultBinlogSize is the binlog-max-size, in bytes, that the reference reports when it
 // has no binlog.
 const defaultBinlogSize = 10 << 20

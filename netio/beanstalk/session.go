@@ -1,5 +1,7 @@
 package beanstalk
 
+// One connection's conversation: commands to the engine, answers to the client.
+
 import (
 	"errors"
 	"io"
@@ -12,7 +14,7 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// conn is what a session needs of a netio.Conn; see there.
+// conn is the part of netio.Conn that a session needs; see there.
 type conn interface {
 	Buf() *bytebufferpool.ByteBuffer
 	WriteBody(p []byte)
@@ -21,43 +23,43 @@ type conn interface {
 	FlushOld()
 }
 
-// session is one client's conversation. It turns command lines into requests,
-// lets the engine serve as many at once as it can, and renders the answers in
+// session is one client's conversation. It turns command lines into requests, lets
+// the engine serve as many of them at once as it can, and renders the answers in
 // order. Its fields belong to the connection's goroutine; Hangup and Abort, which
-// others call, only read client, which never changes.
+// other goroutines call, only read client, which never changes.
 type session struct {
 	protocol *Protocol
 	conn     conn
 	client   *router.Client
 	cmd      command
 
-	rest    []byte // what Serve was given and has not consumed
-	given   uint32 // how many bytes that was
-	scanner scanner
-	unsent  bool  // there are answers in the output buffer
-	then    tag   // the answer when skip bytes are thrown away
-	err     error // ends the connection
+	rest      []byte // the input of Serve that is not consumed yet
+	given     uint32 // how many bytes Serve was given
+	scanner   scanner
+	unsent    bool  // there are answers in the output buffer
+	afterSkip tag   // the answer once skip bytes have been thrown away
+	err       error // ends the connection
 
-	put  *partialPut // a put whose body is being read, if its size is not 0
+	put  *partialPut // the put whose body is being read, if its size is not 0; kept for the next one
 	skip int         // bytes of a refused body that are still to be thrown away
 }
 
-// partialPut is a put whose line has come and whose body has not, all of it.
+// partialPut is a put whose line has come, but not all of its body.
 type partialPut struct {
 	request shard.Request
-	body    []byte // what is allocated, and held in the memory budget
-	filled  int    // of body, as far as copied from input or left to netio
+	body    []byte // allocated so far, and counted in the memory budget
+	filled  int    // bytes of body that were copied from the input or left to netio to fill
 	size    int    // of the whole body with its CRLF
 }
 
-// maxGrant is how much memory is allocated for a body on the strength of its
-// put line alone: enough for any job at the default limit. A larger body gets
-// as much again whenever that has arrived, so beyond the first 64 KiB memory is
-// held by those who send, not by those who announce.
+// maxGrant is how much memory, in bytes, is allocated for a body on the strength of
+// its put line alone: enough for any job at the default limit. A larger body's memory
+// doubles whenever it is full. So beyond the first 64 KiB a client has to send bytes,
+// and not just announce them, to make the server hold memory.
 const maxGrant = DefaultMaxJobSize + 2
 
-// tag is kept in a request to know how to render its answer: a verb, or one of
-// the answers that need no request.
+// A tag in a request says how to render its answer: it is a verb, or stands for one of
+// the answers that need nothing from the engine.
 type tag = uint8
 
 const (
@@ -76,8 +78,8 @@ var tagReply = map[tag]string{
 	tagOutOfMemory:    replyOutOfMemory,
 }
 
-// opOf maps the verbs to the operations by which the engine serves and counts
-// them. The rest of a verb's way is in the switch of session.serve.
+// opOf maps the verbs to the operations by which the engine serves and counts them.
+// The switch in session.serve fills in the rest of a request.
 var opOf = [verbs]shard.Op{
 	cmdPut:              shard.Put,
 	cmdUse:              shard.Use,
@@ -105,7 +107,9 @@ var opOf = [verbs]shard.Op{
 	cmdPauseTube:        shard.PauseTube,
 }
 
-// Bodies that are kept for as long as the queue have to be copied by WriteBody.
+// Bodies of up to Inline bytes are good only until Await returns nil (see
+// router.Client.Keep), so WriteBody has to copy them. If it does not, this constant is
+// negative and does not compile.
 const _ = uint(netio.CopyMax - shard.Inline)
 
 var errAborted = errors.New("wait ended by shutdown")
@@ -114,13 +118,13 @@ func (p *Protocol) newSession(c conn) *session {
 	return &session{protocol: p, conn: c, client: p.cfg.Router.NewClient()}
 }
 
-// Hangup is netio.Session's.
+// Hangup implements netio.Session.
 func (s *session) Hangup() { s.client.Hangup() }
 
-// Abort is netio.Session's.
+// Abort implements netio.Session.
 func (s *session) Abort() { s.client.Abort() }
 
-// Close is netio.Session's.
+// Close implements netio.Session.
 func (s *session) Close() {
 	if s.put != nil {
 		s.client.FreeMemory(len(s.put.body))
@@ -128,10 +132,10 @@ func (s *session) Close() {
 	s.client.Close()
 }
 
-// Serve is netio.Session's: it serves all commands that are complete.
+// Serve implements netio.Session: it serves all complete commands.
 func (s *session) Serve(in []byte) (n int, err error) {
-	// The length is read from the session below: if it were read from in, a wait
-	// would keep the read buffer alive that conn.Idle has given back.
+	// The length is kept in the session: if it were taken from in at the end, in would
+	// keep the read buffer alive during a wait, though conn.Idle has given it back.
 	s.rest, s.given, s.unsent = in, uint32(len(in)), false
 	for s.err == nil && s.step() {
 	}
@@ -144,8 +148,8 @@ func (s *session) Serve(in []byte) (n int, err error) {
 	return n, s.err
 }
 
-// step takes one command from the input, or a piece of a body. It reports
-// false when there has to be more input first.
+// step takes one command from the input, or a piece of a body. It reports false if
+// more input is needed first.
 func (s *session) step() bool {
 	switch {
 	case s.skip > 0:
@@ -154,7 +158,7 @@ func (s *session) step() bool {
 		if s.skip -= n; s.skip > 0 {
 			return false
 		}
-		s.answer(s.then)
+		s.answer(s.afterSkip)
 		return true
 	case s.put != nil && s.put.size > 0:
 		return s.readBody()
@@ -181,7 +185,7 @@ func (s *session) step() bool {
 	return true
 }
 
-// serve queues or serves the command that was parsed.
+// serve serves the command that was parsed, or queues it.
 func (s *session) serve() {
 	cmd := &s.cmd
 	switch cmd.verb {
@@ -221,30 +225,30 @@ func (s *session) serve() {
 	s.queue(r)
 }
 
-// queue queues a request from the client's New, once the engine can take it.
+// queue queues a request made by s.client.New, waiting until the engine can take it.
 func (s *session) queue(r *shard.Request) {
 	if !s.client.Queue(r) {
 		s.client.QueueAfter(func() bool { s.flush(); s.conn.FlushOld(); return s.err == nil }, r)
 	}
 }
 
-// answer queues an answer that needs no request.
+// answer queues an answer that needs nothing from the engine.
 func (s *session) answer(t tag) {
 	r := s.client.New(shard.None)
 	r.Tag = t
 	s.queue(r)
 }
 
-// refuse queues the BAD_FORMAT of a command that is counted all the same.
+// refuse queues BAD_FORMAT for a command that is counted nevertheless.
 func (s *session) refuse(op shard.Op) {
 	r := s.client.New(shard.None)
 	r.Tag, r.N = tagBadFormat, uint64(op)
 	s.queue(r)
 }
 
-// serveAlone serves the commands that the engine does not queue.
+// serveAlone serves a command that the engine does not queue, after all before it.
 func (s *session) serveAlone() {
-	name := s.cmd.takeTube() // flush may give the input back
+	name := s.cmd.takeTube() // before flush, which may give the input buffer back
 	s.flush()
 	if s.err != nil {
 		return
@@ -285,8 +289,8 @@ func (s *session) serveAlone() {
 // flush has the engine serve all that is queued, and renders the answers.
 func (s *session) flush() {
 	for {
-		// Before a wait that may be long the client gets what it is owed, and the
-		// buffers go back.
+		// Before a wait that may be long, the client gets the answers so far, and the
+		// buffers are given back.
 		waits := s.client.Waiting() || s.client.Blocking() && !s.unsent
 		if waits {
 			s.rest = s.conn.Idle(s.rest)
@@ -298,8 +302,8 @@ func (s *session) flush() {
 		}
 		for _, r := range done {
 			if s.render(r); s.err != nil {
-				// What is queued behind an aborted reserve is not answered: its answer
-				// would be taken for that of the reserve.
+				// Commands queued behind an aborted reserve are not answered: the client
+				// would take the first answer for that of the reserve.
 				return
 			}
 		}
@@ -310,7 +314,7 @@ func (s *session) flush() {
 func (s *session) render(r *shard.Request) {
 	s.unsent = true
 	if r.Tag == tag(cmdPut) {
-		s.client.MarkProducer() // whatever has become of it
+		s.client.MarkProducer() // even if the put has failed
 	}
 	b := s.conn.Buf()
 	if fixed, ok := s.fixedReply(r); ok {
@@ -321,7 +325,7 @@ func (s *session) render(r *shard.Request) {
 	case cmdPut:
 		b.B = appendInserted(b.B, r.ID)
 	case cmdReserve, cmdReserveTimeout, cmdReserveJob:
-		s.client.MarkWorker() // who reserves by id is a worker when there is a job
+		s.client.MarkWorker() // reserve-job makes a client a worker only if it gets the job
 		b.B = appendReserved(b.B, r.ID, len(r.Body)-2)
 		s.conn.WriteBody(r.Body)
 	case cmdPeek, cmdPeekReady, cmdPeekDelayed, cmdPeekBuried:
@@ -336,11 +340,11 @@ func (s *session) render(r *shard.Request) {
 	}
 }
 
-// fixedReply returns the answer to a request if it is one that never varies.
+// fixedReply returns the answer to a request, if it is one that never varies.
 func (s *session) fixedReply(r *shard.Request) (string, bool) {
 	if r.Tag >= tag(verbs) {
 		if op := shard.Op(r.N); op != shard.None {
-			s.client.Count(op) // now, and not before what waited ahead of it
+			s.client.Count(op) // only now: commands ahead of it may have waited
 		}
 		return tagReply[r.Tag], true
 	}

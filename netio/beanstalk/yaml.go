@@ -1,5 +1,7 @@
 package beanstalk
 
+// Replies in YAML: stats, stats-tube, stats-job, and the lists of tubes.
+
 import (
 	"slices"
 	"strconv"
@@ -8,9 +10,9 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// A serverStats is the answer to stats, its fields in the order of the reply.
-// Each cmd counter counts the commands of that name that were served;
-// reserve-job, kick-job and quit have none.
+// serverStats is the answer to stats, its fields in the order of the reply. Each cmd
+// counter counts the commands of that name that were served; reserve-job, kick-job and
+// quit have none.
 type serverStats struct {
 	urgent                uint64 // ready jobs with pri < 1024
 	ready                 uint64
@@ -59,10 +61,10 @@ type serverStats struct {
 	binlogRecordsWritten  uint64
 	binlogMaxSize         uint64 // bytes
 	draining              bool
-	id                    string // 16 hexadecimal digits, drawn at start
-	hostname              string // the nodename of uname(2)
-	os                    string // the version of uname(2)
-	platform              string // the machine of uname(2)
+	id                    string // 16 hexadecimal digits, drawn at random at the start
+	hostname              string // nodename of uname(2)
+	os                    string // version of uname(2)
+	platform              string // machine of uname(2)
 }
 
 // appendJobStats appends the reply to stats-job.
@@ -162,8 +164,8 @@ func appendServerStats(b []byte, s *serverStats) []byte {
 	return y.end()
 }
 
-// appendTubes appends the reply to list-tubes and list-tubes-watched, the names
-// in the order given and without quotes.
+// appendTubes appends the reply to list-tubes and list-tubes-watched, with the names in
+// the order given and without quotes.
 func appendTubes(b []byte, names []string) []byte {
 	y := begin(b)
 	for _, name := range names {
@@ -174,11 +176,11 @@ func appendTubes(b []byte, names []string) []byte {
 	return y.end()
 }
 
-// appendTubeName appends a tube's name. A function of Gearman may have any name;
-// what may not stand in a tube's is written as % and two hexadecimal digits. A %
-// may not, so nothing that is shown so can be taken for another tube. A name that
-// is only too long for a tube's is left as it is: escapes would make it longer, and
-// commands could name it no more than now.
+// appendTubeName appends a tube's name. A tube that Gearman has named may have any
+// bytes in it; those that beanstalkd does not allow in a name are written as % and two
+// hexadecimal digits. % itself is not allowed, so an escaped name cannot be mistaken
+// for another tube's. A name that is only too long is left as it is: commands could not
+// name its tube by an escaped form either, and escapes would make it longer still.
 func appendTubeName(b []byte, name string) []byte {
 	const digits = "0123456789ABCDEF"
 	for i := range len(name) {
@@ -199,8 +201,8 @@ func appendTubeName(b []byte, name string) []byte {
 //	...
 //	\r\n
 //
-// where bytes counts from the dashes to the last \n. Values in quotes are not
-// escaped, the reference does not do it, and there is nothing to escape.
+// where bytes counts from the dashes to the last \n. Quoted values are not escaped: the
+// reference does not do it, and none of them contains anything to escape.
 type yaml struct {
 	b    []byte
 	body int // where in b the dashes are
@@ -210,8 +212,8 @@ func begin(b []byte) yaml {
 	return yaml{b: append(b, "---\n"...), body: len(b)}
 }
 
-// end puts the reply's first line before the body, whose length is known only
-// now, and returns the whole.
+// end inserts the reply's first line before the body, whose length is known only now,
+// and returns the buffer.
 func (y *yaml) end() []byte {
 	var line [len("OK 18446744073709551615\r\n")]byte
 	b := append(y.b, "\r\n"...)
@@ -236,8 +238,7 @@ func (y *yaml) plain(key, v string) {
 	y.b = append(y.b, '\n')
 }
 
-// quoted appends a string value as 1.13 does, which 1.12 left plain but for the
-// version.
+// quoted appends a string value as 1.13 does. 1.12 quotes only the version.
 func (y *yaml) quoted(key, v string) {
 	y.key(key)
 	y.b = append(y.b, '"')
@@ -258,7 +259,7 @@ func (y *yaml) cpu(key string, d time.Duration) {
 	us := uint64(d.Microseconds())
 	y.key(key)
 	y.b = strconv.AppendUint(y.b, us/1e6, 10)
-	// A leading 1 keeps the zeros; the point takes its place.
+	// A leading 1 preserves the zeros behind it; the point then replaces it.
 	at := len(y.b)
 	y.b = strconv.AppendUint(y.b, 1e6+us%1e6, 10)
 	y.b[at] = '.'

@@ -201,7 +201,9 @@ func (s *session) holdMemory(typ uint32, n int) bool {
 
 const crlf = "\r\n"
 
-// Bodies that are kept for as long as the queue have to be copied by WriteBody.
+// Bodies of up to Inline bytes are good only until Await returns nil (see
+// router.Client.Keep), so WriteBody has to copy them. If it does not, this constant is
+// negative and does not compile.
 const _ = uint(netio.CopyMax - shard.Inline)
 
 // body returns what a job or an event keeps of a payload, with the CRLF that the
