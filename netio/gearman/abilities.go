@@ -1,6 +1,9 @@
 package gearman
 
-// abilities serves what changes which functions a worker can do.
+// Which functions a worker can do.
+
+// abilities serves the packets that change which functions a worker can do: CAN_DO,
+// CAN_DO_TIMEOUT, CANT_DO and RESET_ABILITIES.
 func (s *session) abilities(typ uint32) {
 	var name string
 	if typ != typeResetAbilities {
@@ -13,32 +16,32 @@ func (s *session) abilities(typ uint32) {
 	s.flush()
 	switch typ {
 	case typeCanDo, typeCanDoTimeout:
-		s.client.CanDo(name, limit(s.args[1])) // which is empty in CAN_DO
+		s.client.CanDo(name, atoi(s.args[1])) // args[1] is empty in CAN_DO: no timeout
 	case typeCantDo:
 		s.client.CantDo(name)
 	case typeResetAbilities:
 		s.client.CantDoAny()
 	}
-	s.protocol.describe(s, func(a *about) {
+	s.protocol.describe(s, func(d *description) {
 		switch typ {
 		case typeResetAbilities:
-			a.functions = abilities{}
+			d.functions = abilities{}
 		case typeCantDo:
-			a.functions.remove(name)
+			d.functions.remove(name)
 		default:
-			a.functions.add(name)
+			d.functions.add(name)
 		}
 	})
 }
 
-// abilities are the functions that a worker can do, in the order in which it has
-// said so. There may be very many, of which it adds and removes one at a time.
+// abilities are the functions that a worker can do, in the order in which it has named
+// them. There may be very many, so adding or removing one must not take time for all.
 type abilities struct {
-	names []string // with gaps, where at has another place for the name or none
-	at    map[string]int
+	names []string       // names[i] counts only if at[names[i]] is i; else it was removed
+	at    map[string]int // where in names each function is
 }
 
-// add enters a function, if it is not there yet.
+// add adds a function, if it is not there yet.
 func (a *abilities) add(name string) {
 	if _, ok := a.at[name]; ok {
 		return
@@ -50,7 +53,8 @@ func (a *abilities) add(name string) {
 	a.names = append(a.names, name)
 }
 
-// remove takes a function out, if it is there.
+// remove removes a function, if it is there, and rebuilds names when more than half of
+// it has been removed.
 func (a *abilities) remove(name string) {
 	delete(a.at, name)
 	if len(a.names) <= 2*len(a.at)+16 {
@@ -63,7 +67,7 @@ func (a *abilities) remove(name string) {
 	}
 }
 
-// list returns them, the latest first.
+// list returns the functions, the latest first.
 func (a *abilities) list() []string {
 	all := make([]string, 0, len(a.at))
 	for i := len(a.names) - 1; i >= 0; i-- {

@@ -1,20 +1,20 @@
 package gearman
 
-// The text admin protocol: lines in, lines and tables out.
+// The text admin protocol's format: parsing lines, and appending lines and tables. The
+// commands are served in admin_session.go.
 
 import (
 	"bytes"
 	"strconv"
 )
 
-// maxLine is the longest admin line, in bytes, its end of line counted. The
-// reference's buffer for input has this size, and a connection that fills it
-// without an end of line is closed.
+// maxLine is the longest admin line, in bytes, including its LF. The reference's input
+// buffer has this size, and a connection that fills it without an LF is closed.
 const maxLine = 8192
 
-// cutLine looks for the admin line that in begins with. It returns the line
-// without its LF or CR LF and how many bytes it takes; n is 0 if there is no
-// line yet, or, when in has maxLine bytes or more, none that is short enough.
+// cutLine cuts off the admin line that in begins with. It returns the line without its
+// LF or CR LF, and n, how many bytes of in it takes. n is 0 if the line is not complete
+// yet or, when in has maxLine bytes or more, if it is too long.
 func cutLine(in []byte) (line []byte, n int) {
 	i := bytes.IndexByte(in[:min(len(in), maxLine)], '\n')
 	if i < 0 {
@@ -27,7 +27,7 @@ func cutLine(in []byte) (line []byte, n int) {
 	return line, n
 }
 
-// A verb is one of the admin commands, or the reason why a line is none.
+// A verb is one of the admin commands, or the reason why a line is not one.
 type verb uint8
 
 const (
@@ -55,8 +55,8 @@ const (
 	verbs
 )
 
-// The priorities, in the order in which the protocol names them and in which
-// jobs are given out.
+// The priorities, in the order in which the protocol lists them and in which jobs are
+// given out.
 const (
 	high = iota
 	normal
@@ -65,22 +65,21 @@ const (
 	priorities
 )
 
-// An admin is a parsed admin line. Its slices are parts of the line and as
-// short-lived.
+// An admin is a parsed admin line. Its slices are parts of the line, and valid only as
+// long as the line is.
 type admin struct {
 	verb verb
 	word []byte             // the first word as it was sent, for a refusal
 	name []byte             // the function, or cancel job's handle; may be empty
-	max  [priorities]uint32 // maxqueue: jobs of one function; 0 is without limit
+	max  [priorities]uint32 // maxqueue: jobs that the function may have; 0 is no limit
 }
 
-// parseAdmin reads an admin line, given without its end.
+// parseAdmin reads an admin line, given without its LF or CR LF.
 //
-// Words are parted by blanks, not by tabs; a blank at the line's end starts one
-// more word, an empty one, which is too many for some commands. Commands are
-// recognised in upper and lower case. Those that are one word do not mind more
-// behind it, but for shutdown. The reference takes words for C strings, so a
-// word ends at its first NUL.
+// Words are separated by blanks, not by tabs; a blank at the line's end starts one more
+// word, an empty one, which is too many for some commands. Commands are recognised in
+// upper and lower case. One-word commands, except shutdown, ignore further words. To
+// the reference words are C strings, so a word ends at its first NUL.
 func parseAdmin(line []byte) (a admin) {
 	const most = 5
 	var buf [most][]byte
@@ -148,14 +147,14 @@ func parseAdmin(line []byte) (a admin) {
 	return a
 }
 
-// limits reads what stands behind maxqueue's function: one limit for all
-// priorities or one for each, where those that are missing are without limit.
+// limits reads the words behind maxqueue's function: one limit for all priorities, or
+// one for each, where a priority whose word is missing has no limit.
 func limits(w [][]byte) (most [priorities]uint32) {
 	if len(w) == 0 {
 		return most
 	}
 	for i := range w[:min(len(w), priorities)] {
-		most[i] = limit(w[i])
+		most[i] = atoi(w[i])
 	}
 	if len(w) == 1 {
 		most[normal], most[low] = most[high], most[high]
@@ -163,17 +162,17 @@ func limits(w [][]byte) (most [priorities]uint32) {
 	return most
 }
 
-// limit reads a number as C's atoi does, modulo 2^32, where what is negative is 0,
-// and none at all.
-func limit(word []byte) uint32 { return uint32(max(int32(integer(word)), 0)) }
+// atoi reads a number as C's atoi does, modulo 2^32. It returns 0 for a negative number
+// and for no number at all.
+func atoi(word []byte) uint32 { return uint32(max(int32(strtoll(word)), 0)) }
 
-// The admin answers that never vary. They end with CR LF, as errors do; tables
-// and what stands behind an OK end with LF.
+// The admin answers that never vary. A plain OK and errors end with CR LF; tables, and
+// an OK with a value, end with LF.
 const (
 	adminOK         = "OK\r\n"
 	adminNoJob      = "ERR UNKNOWN_JOB\r\n"
 	adminNoFunction = "ERR function not found\r\n"
-	// gearmand makes any function. A name that no client may use would be in the way.
+	// gearmand creates a function of any name. One that no client may use is of no use.
 	adminBadFunction = "ERR INVALID_ARGUMENTS A+function+has+a+name+of+1+to+512+bytes\r\n"
 	adminBusy        = "ERR there are still connected workers or executing clients\r\n"
 	adminNoRoom      = "ERR OUT_OF_SPACE The+disk+is+full\r\n"
@@ -182,7 +181,7 @@ const (
 	adminEnd         = ".\n" // of a table
 )
 
-// refusal appends the answer to a line that is no command.
+// refusal appends the answer to a line that is not a command.
 func (a *admin) refusal(b []byte) []byte {
 	switch a.verb {
 	case adminIncomplete:
@@ -217,13 +216,13 @@ func appendOKNumber(b []byte, n int) []byte {
 // prioritystatus.
 type functionStatus struct {
 	name    string
-	total   int             // jobs, running ones too
+	total   int             // jobs, including running ones
 	running int             // jobs that a worker has
 	queued  [priorities]int // jobs that no worker has
-	workers int             // connections that can do it
+	workers int             // connections that can do the function
 }
 
-// appendStatus appends the answer to status, the functions in the order given.
+// appendStatus appends the answer to status, with the functions in the order given.
 func appendStatus(b []byte, functions []functionStatus) []byte {
 	for i := range functions {
 		f := &functions[i]
@@ -241,12 +240,12 @@ func appendPriorityStatus(b []byte, functions []functionStatus) []byte {
 	return append(b, adminEnd...)
 }
 
-// A worker is a connection's line in the answer to workers, which names every
-// connection, whatever it does.
+// A worker is a connection's line in the answer to workers, which lists every
+// connection, whether it is a worker or not.
 type worker struct {
 	fd        int
 	addr      string   // without the port
-	id        string   // of SET_CLIENT_ID; - until then
+	id        string   // from SET_CLIENT_ID; - until then
 	functions []string // the latest CAN_DO first
 }
 
@@ -269,18 +268,11 @@ func appendWorkers(b []byte, workers []worker) []byte {
 	return append(b, adminEnd...)
 }
 
-// appendRow appends the rest of a table's line, each number behind a tab.
+// appendRow appends the rest of a table's line: a tab and a number for each of numbers.
 func appendRow(b []byte, numbers ...int) []byte {
 	for _, n := range numbers {
 		b = append(b, '\t')
 		b = strconv.AppendInt(b, int64(n), 10)
 	}
 	return append(b, '\n')
-}
-
-func bit(v bool) int {
-	if v {
-		return 1
-	}
-	return 0
 }

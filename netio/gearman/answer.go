@@ -1,6 +1,6 @@
 package gearman
 
-// Answers to requests, and events, which are answers to nothing.
+// Writing answers to requests, and events, which come without a request.
 
 import (
 	"time"
@@ -24,14 +24,14 @@ func (s *session) render(r *shard.Request) {
 		p := begin(b.B, typeStatusRes)
 		p.id(s.protocol.handles, r.ID)
 		if r.Status != shard.OK {
-			b.B = unknown(p, 4)
+			b.B = endWithZeros(p, 4)
 			return
 		}
 		appendProgress(&p, r)
 		b.B = p.end()
 	case tagQuiet:
 	case typeWorkData, typeWorkWarning, typeWorkStatus, typeWorkComplete, typeWorkFail, typeWorkException:
-		if kind := kinds[r.Tag]; r.Status == shard.OK && (kind == shard.Complete || kind == shard.Fail || kind == shard.Exception) {
+		if r.Status == shard.OK && endsJob(kinds[r.Tag]) {
 			s.working--
 		}
 		switch {
@@ -45,7 +45,7 @@ func (s *session) render(r *shard.Request) {
 	}
 }
 
-// renderFault writes the ERROR of a request that could not be served.
+// renderFault writes the ERROR for a request that could not be served.
 func (s *session) renderFault(st shard.Status) {
 	f := faultFailed
 	switch st {
@@ -60,7 +60,8 @@ func (s *session) renderFault(st shard.Status) {
 	b.B = appendError(b.B, f)
 }
 
-// noSuchJob says that a worker does not have the job that it talks of.
+// noSuchJob writes the ERROR for a packet of that type about a job that the worker does
+// not have.
 func (s *session) noSuchJob(typ uint32) {
 	f := faultJob
 	switch typ {
@@ -79,16 +80,16 @@ func (s *session) created(r *shard.Request) {
 		s.renderFault(r.Status)
 		return
 	}
-	switch uint32(r.Tag) {
-	case typeSubmitJob, typeSubmitJobHigh, typeSubmitJobLow, typeSubmitReduceJob:
+	if inForeground(uint32(r.Tag)) {
 		if s.foreground++; s.foreground == 1 {
-			s.hold.id = r.ID // until Serve ends, at least
+			s.hold.id = r.ID // at least until more is said or Serve ends: see decideHold
 			return
 		}
 	}
 	s.sayCreated(r.ID)
 }
 
+// sayCreated writes JOB_CREATED.
 func (s *session) sayCreated(id uint64) {
 	b := s.buf()
 	p := begin(b.B, typeJobCreated)
@@ -132,20 +133,26 @@ func (s *session) assign(r *shard.Request) {
 	s.conn.WriteBody(workload)
 }
 
-// unknown ends a status packet with zeros.
-func unknown(p packet, n int) []byte {
+// endWithZeros ends a status packet about an unknown job with n zeros.
+func endWithZeros(p packet, n int) []byte {
 	for range n {
 		p.bool(false)
 	}
 	return p.end()
 }
 
-// appendProgress appends what is known of a job.
+// appendProgress appends the four arguments that describe a known job: known, running,
+// numerator, denominator. r is the answer to an Inquire.
 func appendProgress(p *packet, r *shard.Request) {
 	p.bool(true)
 	p.bool(r.N&1 != 0)
 	p.uint(uint64(r.Pri))
 	p.uint(uint64(r.Delay))
+}
+
+// endsJob reports whether an event of that kind is the last of its job.
+func endsJob(kind shard.EventKind) bool {
+	return kind == shard.Complete || kind == shard.Fail || kind == shard.Exception
 }
 
 // event writes one event.
@@ -156,7 +163,7 @@ func (s *session) event(e *shard.Event) {
 	}
 	var typ uint32
 	switch kind {
-	case shard.Expired: // of which the worker hears when it has something to say of it
+	case shard.Expired: // the worker learns of it when it reports on the job
 		s.working--
 		return
 	case shard.Wake:
@@ -179,8 +186,7 @@ func (s *session) event(e *shard.Event) {
 	case shard.Exception:
 		typ = typeWorkException
 	}
-	switch kind {
-	case shard.Complete, shard.Fail, shard.Exception:
+	if endsJob(kind) {
 		s.foreground--
 		s.pace.ended()
 	}

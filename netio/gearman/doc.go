@@ -1,6 +1,6 @@
-// Package gearman speaks both protocols of a Gearman job server: the binary
-// one, in packets, and the text admin protocol, in lines. A connection may mix
-// the two: what begins with a NUL is a packet.
+// Package gearman speaks both protocols of a Gearman job server: the binary one, in
+// packets, and the text admin protocol, in lines. A connection may mix the two: if the
+// next byte is a NUL a packet begins, otherwise a line.
 //
 // A packet is a header of 12 bytes, integers big-endian, and its arguments:
 //
@@ -9,12 +9,12 @@
 //	+---------------+---------------+---------------+ - - - - - - - - - - - -
 //	  4 bytes         4 bytes         4 bytes         size bytes
 //
-// The arguments are parted by a NUL. The last has none behind it, ends where
-// the packet does, and is the only one that may contain NULs.
+// The arguments are separated by NULs. The last one ends where the packet does, without
+// a NUL, and is the only one that may contain NULs.
 //
-// An admin command is a line of words parted by blanks, ended by LF or CR LF.
-// Its answer is a line, or a table ended by a line with a dot.
+// An admin command is a line of words separated by blanks and ended by LF or CR LF. Its
+// answer is a line, or a table ended by a line with a dot.
 //
-// What the running reference, gearmand 1.1.20, does with all of it stands in
-// REFERENCE.md beside this file, with what of it is a fault and not followed.
+// REFERENCE.md beside this file describes what the running reference, gearmand 1.1.20,
+// does, and which of that is a fault that is not followed.
 package gearman

@@ -8,18 +8,17 @@ import (
 )
 
 // maxHandle is the longest handle, in bytes. Clients keep handles in 64 bytes,
-// with the NUL of a C string (GEARMAN_JOB_HANDLE_SIZE in libgearman).
+// including the NUL of a C string (GEARMAN_JOB_HANDLE_SIZE in libgearman).
 const maxHandle = 63
 
-// maxDigits is how long an id can get.
+// maxDigits is how many digits an id can have.
 const maxDigits = len("18446744073709551615")
 
-// handles makes handles of ids and ids of handles, and never changes. A server
-// has one.
+// handles converts ids to handles and back. A server has one, which never changes.
 type handles struct{ prefix string }
 
-// newHandles returns the handles of a host. Of a long hostname only the
-// beginning is taken, so that all ids fit.
+// newHandles returns the handles of a host. A long hostname is cut so that every id
+// fits.
 func newHandles(hostname string) handles {
 	const room = maxHandle - len("H:") - len(":") - maxDigits
 	return handles{"H:" + hostname[:min(len(hostname), room)] + ":"}
@@ -31,8 +30,8 @@ func (h handles) append(b []byte, id uint64) []byte {
 	return strconv.AppendUint(b, id, 10)
 }
 
-// parse is append's inverse: it fails for anything that append does not make
-// of an id greater than 0.
+// parse is append's inverse: it fails for anything that append does not produce for
+// some id greater than 0.
 func (h handles) parse(handle []byte) (id uint64, ok bool) {
 	digits, ok := bytes.CutPrefix(handle, []byte(h.prefix))
 	if !ok || len(digits) == 0 || len(digits) > maxDigits || digits[0] == '0' {

@@ -85,7 +85,7 @@ const quick = moment / 8
 
 // gain has jobs done until JOB_CREATED is held, the next times too.
 func gain(clients ...*waiter) {
-	for range alone + 2*pairs + 1 {
+	for range trustAtFirst + 2*pairs + 1 {
 		for _, c := range clients {
 			c.does(quick)
 		}
@@ -97,7 +97,7 @@ func gain(clients ...*waiter) {
 func TestCreatedIsHeld(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		c := b.waiters(1)[0]
-		want := strings.Repeat("0", alone) + strings.Repeat("10", pairs-1) + strings.Repeat(strings.Repeat("1", holdsInRow)+"0", 3)
+		want := strings.Repeat("0", trustAtFirst) + strings.Repeat("10", pairs-1) + strings.Repeat(strings.Repeat("1", holdsInRow)+"0", 3)
 		if got := c.do(len(want), quick); got != want {
 			t.Errorf("held %s\nwant %s", got, want)
 		}
@@ -221,13 +221,13 @@ func TestUntrustedClient(t *testing.T) {
 			c.expect(c.completed())
 		}
 		for range 10 {
-			if got := c.do(alone-1, quick); strings.Contains(got, "1") {
+			if got := c.do(trustAtFirst-1, quick); strings.Contains(got, "1") {
 				t.Errorf("held %s", got)
 			}
 			echo()
 		}
 		gain(c)
-		for n := alone * doubtful; n <= alone*doubtful*doubtful; n *= doubtful {
+		for n := trustAtFirst * distrustFactor; n <= trustAtFirst*distrustFactor*distrustFactor; n *= distrustFactor {
 			echo()
 			if got := c.do(n, quick); strings.Contains(got, "1") {
 				t.Errorf("held again in less than %d jobs", n)
@@ -244,17 +244,17 @@ func TestSlowClient(t *testing.T) {
 	for _, slow := range []time.Duration{moment + 1, time.Second} {
 		inBubble(t, func(b *bench) {
 			c := b.waiters(1)[0]
-			if got := c.do(5*alone, slow); strings.Contains(got, "1") {
+			if got := c.do(5*trustAtFirst, slow); strings.Contains(got, "1") {
 				t.Errorf("jobs of %v: held %s", slow, got)
 			}
-			for range 5 * alone {
+			for range 5 * trustAtFirst {
 				if c.does(quick) {
 					t.Errorf("a pause of %v: held", slow)
 				}
 				time.Sleep(slow)
 			}
 			// Most jobs have to be fast.
-			for range 5 * alone {
+			for range 5 * trustAtFirst {
 				if got := c.do(3, quick) + c.do(1, slow); got != "0000" {
 					t.Errorf("a job of %v in four: held %s", slow, got)
 				}
@@ -280,7 +280,7 @@ func TestPacedClient(t *testing.T) {
 			return held
 		}
 		all := b.waiters(2)
-		if held := paced(all[0], alone*doubtful); held != pairs {
+		if held := paced(all[0], trustAtFirst*distrustFactor); held != pairs {
 			t.Errorf("it had to wait %d times, want %d", held, pairs)
 		}
 		// Also if it waited for its jobs before.
@@ -288,7 +288,7 @@ func TestPacedClient(t *testing.T) {
 		if held := paced(all[1], (pairs+1)*(holdsInRow+1)); held == 0 {
 			t.Error("JOB_CREATED was not held any more")
 		}
-		if held := paced(all[1], alone*doubtful/2); held > 0 {
+		if held := paced(all[1], trustAtFirst*distrustFactor/2); held > 0 {
 			t.Errorf("then it had to wait %d times", held)
 		}
 	})

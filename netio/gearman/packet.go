@@ -1,6 +1,7 @@
 package gearman
 
-// The packets of the binary protocol: headers, arguments, and appending both.
+// The binary protocol's packets: their types, parsing headers and arguments, and
+// appending answers.
 
 import (
 	"bytes"
@@ -8,7 +9,7 @@ import (
 	"strconv"
 )
 
-// The packet types. They are on the wire. 5 is not in use.
+// The packet types, as they are on the wire. 5 is not in use.
 const (
 	typeCanDo                  = 1
 	typeCantDo                 = 2
@@ -52,7 +53,7 @@ const (
 	typeGetStatusUnique        = 41
 	typeStatusResUnique        = 42
 
-	types = 43 // one more than the last
+	types = 43 // one more than the last type
 )
 
 const (
@@ -61,27 +62,27 @@ const (
 	magicRequest  = "\x00REQ"
 	magicResponse = "\x00RES"
 
-	// maxArgs is the most arguments that a packet has, its payload counted.
+	// maxArgs is the most arguments that a packet has, including its payload.
 	maxArgs = 8
 )
 
-// A header is what stands before the arguments of a packet.
+// A header comes before the arguments of a packet.
 type header struct {
 	typ  uint32
-	size uint32 // bytes behind the header; no promise that they come
+	size uint32 // bytes of arguments; as claimed by the sender, they may never come
 }
 
 // A direction is what a packet's magic says.
 type direction uint8
 
 const (
-	neither direction = iota // no packet: there is no telling where the next would begin
+	neither direction = iota // not a packet: there is no telling where the next one would begin
 	request
 	response
 )
 
-// parseHeader reads the first headerSize bytes of b, of which there must be so
-// many. h is read whatever the magic says.
+// parseHeader reads the first headerSize bytes of b, which must be there. h is read
+// whatever the magic says.
 func parseHeader(b []byte) (h header, d direction) {
 	h.typ = binary.BigEndian.Uint32(b[4:])
 	h.size = binary.BigEndian.Uint32(b[8:headerSize])
@@ -94,16 +95,16 @@ func parseHeader(b []byte) (h header, d direction) {
 	return h, d
 }
 
-// A form says what a client or a worker may send as a packet of one type. The
-// zero form is no request.
+// A form says what a client or a worker may send as a packet of one type. The zero form
+// means that it may not.
 type form struct {
 	name    string // as the protocol calls it
-	args    int    // how many arguments, the payload counted
-	payload bool   // the last is any bytes, of any size; else it is a word like the others
+	args    int    // how many arguments, including the payload
+	payload bool   // the last argument may be any bytes, of any size; else it is a word like the others
 }
 
-// forms has the requests by their types. Everything else of the range is an
-// answer, or unused, and not for clients to send.
+// forms lists the requests by their types. All other types are answers or unused, and
+// clients may not send them.
 var forms = [types]form{
 	typeCanDo:                  {"CAN_DO", 1, false},
 	typeCantDo:                 {"CANT_DO", 1, false},
@@ -137,7 +138,7 @@ var forms = [types]form{
 	typeGetStatusUnique:        {"GET_STATUS_UNIQUE", 1, false},
 }
 
-// formOf returns the form of a request of that type, and whether it is one.
+// formOf returns the form of a packet of that type, and whether it is a request.
 func formOf(typ uint32) (f form, ok bool) {
 	if typ >= types {
 		return form{}, false
@@ -146,13 +147,11 @@ func formOf(typ uint32) (f form, ok bool) {
 	return f, f.name != ""
 }
 
-// split parts data into n arguments, at most maxArgs: out[n-1] is all that
-// stands behind the n-1st NUL. It fails if there are fewer NULs. No bytes are
-// copied.
+// split splits data into n arguments, at most maxArgs; out[n-1] is everything after NUL
+// number n-1. It fails if there are fewer NULs. No bytes are copied.
 //
-// data may be the part of a packet that has come so far. When split succeeds
-// then, all but the last argument are complete and the last has begun:
-// len(data) - len(out[n-1]) is where in the packet.
+// data may be the part of a packet that has come so far. If split then succeeds, all
+// arguments but the last are complete, and the last begins at len(data) - len(out[n-1]).
 func split(data []byte, n int, out *[maxArgs][]byte) (ok bool) {
 	if n == 0 {
 		return true
@@ -191,10 +190,11 @@ func appendPacket[T []byte | string](b []byte, typ uint32, args ...T) []byte {
 	return b
 }
 
-// A fault is what an ERROR packet says: a code for programs, a text for people.
+// A fault is the content of an ERROR packet: a code for programs, a text for people.
 type fault struct{ code, text string }
 
-// The faults that the reference knows, in its words.
+// The faults that the reference knows, in its words. Those of sheaf alone are in
+// session.go.
 var (
 	faultMagic     = fault{"INVALID_MAGIC", "Request magic expected"}
 	faultCommand   = fault{"INVALID_COMMAND", "Command not expected"}
@@ -220,14 +220,15 @@ func appendError(b []byte, f fault) []byte {
 type packet struct {
 	b    []byte
 	at   int // where in b the header is
-	args int
+	args int // how many there are so far
 }
 
+// begin appends the header; end or payload completes it with the size.
 func begin(b []byte, typ uint32) packet {
 	return packet{b: appendHeader(b, typ, 0), at: len(b)}
 }
 
-// next parts the next argument from the one before.
+// next separates the next argument from the one before.
 func (p *packet) next() {
 	if p.args > 0 {
 		p.b = append(p.b, 0)
@@ -267,11 +268,11 @@ func (p *packet) id(h handles, id uint64) {
 	p.b = h.append(p.b, id)
 }
 
-// end returns the buffer with the packet.
+// end completes the packet and returns the buffer.
 func (p *packet) end() []byte { return p.close(0) }
 
-// payload is end for a packet whose last argument, of size bytes, follows by
-// other means.
+// payload is end for a packet whose last argument, of size bytes, the caller writes
+// after it.
 func (p *packet) payload(size int) []byte {
 	p.next()
 	return p.close(size)

@@ -1,6 +1,6 @@
 package gearman
 
-// Reading: packets out of the input, and large ones into slices of their own.
+// Reading: packets from the input, and large ones into slices of their own.
 
 import (
 	"bytes"
@@ -9,28 +9,28 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// large is a packet on its way into a slice of its own.
+// large is a packet that is being read into a slice of its own.
 type large struct {
 	typ    uint32
-	size   int    // of the arguments
-	data   []byte // room for them, or what was granted so far, and for a CRLF; counted in the memory budget
-	filled int
+	size   int    // bytes of arguments
+	data   []byte // for the arguments and a CRLF, as much as was granted so far; counted in the memory budget
+	filled int    // bytes of data that were copied from the input or left to netio to fill
 }
 
 const (
 	// maxHead is how many bytes the arguments in front of a payload may take, or all
-	// of a packet without one. It is the reference's.
+	// arguments of a packet without one. The limit is the reference's.
 	maxHead = 8192
 	// maxSkip is how many bytes of a packet that is too large are read before the
-	// connection is closed: so that its sender comes to read why.
+	// connection is closed, so that its sender gets to read the error.
 	maxSkip = 64 << 20
-	// firstGrant is how much memory a packet is given on the strength of its
-	// header alone. It gets as much again whenever that has arrived.
+	// firstGrant is how much memory, in bytes, a packet gets on the strength of its
+	// header alone. That doubles whenever it is full.
 	firstGrant = 64 << 10
 )
 
-// step takes one packet or line from the input, or a part of a large packet. It
-// reports false when there has to be more input first.
+// step takes one packet or line from the input, or a part of a large packet. It reports
+// false if more input is needed first, or if the connection ends.
 func (s *session) step() bool {
 	switch {
 	case s.skip > 0:
@@ -39,7 +39,7 @@ func (s *session) step() bool {
 		if s.skip -= n; s.skip > 0 {
 			return false
 		}
-		s.err = s.then
+		s.err = s.afterSkip
 		return s.err == nil
 	case s.large != nil:
 		return s.readLarge()
@@ -48,7 +48,7 @@ func (s *session) step() bool {
 		return false
 	}
 	if s.rest[0] != 0 {
-		return s.line()
+		return s.adminLine()
 	}
 	if len(s.rest) < headerSize {
 		return false
@@ -62,13 +62,13 @@ func (s *session) step() bool {
 		if s.isResult(h.typ) && !s.handleIsThere() {
 			return false
 		}
-		s.fail(h)
+		s.failTooLarge(h)
 		s.refuse(tooLarge(h.typ))
 		if whole > maxSkip {
 			s.err = errTooLarge
 			return false
 		}
-		s.skip, s.then = whole, errTooLarge
+		s.skip, s.afterSkip = whole, errTooLarge
 		return true
 	case len(s.rest) >= whole:
 		data := s.rest[headerSize:whole:whole]
@@ -84,7 +84,7 @@ func (s *session) step() bool {
 	return s.beginLarge(h)
 }
 
-// tooLarge returns the fault of a packet of that type that does not fit.
+// tooLarge returns the fault for a packet of that type that does not fit.
 func tooLarge(typ uint32) fault {
 	if f, ok := formOf(typ); ok && f.payload {
 		return faultTooLarge
@@ -92,9 +92,9 @@ func tooLarge(typ uint32) fault {
 	return faultHead
 }
 
-// beginLarge begins to read the packet in front, of which h is the header, into a
-// slice of its own. There is none for a result before it is known that its sender
-// has the job: that takes memory which no cap refuses.
+// beginLarge begins to read the packet at the front of the input, whose header is h,
+// into a slice of its own. A result gets that slice only once it is known that its sender
+// has the job, since no cap refuses the memory for a result.
 func (s *session) beginLarge(h header) bool {
 	if s.isResult(h.typ) {
 		if !s.handleIsThere() {
@@ -102,7 +102,7 @@ func (s *session) beginLarge(h header) bool {
 		}
 		if !s.hasJob() {
 			s.noSuchJob(h.typ)
-			s.skip, s.then = headerSize+int(h.size), nil
+			s.skip, s.afterSkip = headerSize+int(h.size), nil
 			return true
 		}
 	}
@@ -111,15 +111,15 @@ func (s *session) beginLarge(h header) bool {
 	return s.readLarge()
 }
 
-// hasJob tells whether the client has the job that the result in front is of.
+// hasJob reports whether the worker has the job that the result at the front is about.
 func (s *session) hasJob() bool {
-	id, ok := s.protocol.handles.parse(word(s.rest[headerSize:]))
+	id, ok := s.protocol.handles.parse(untilNUL(s.rest[headerSize:]))
 	s.flush() // it may be about to get it
 	return ok && s.client.Holds(id)
 }
 
-// fits tells whether a packet of that size may be one. (Whether its workload is
-// too large is known when its arguments are.)
+// fits reports whether a packet may be as large as its header says. (Whether its
+// payload is too large is known only when its other arguments have been read.)
 func (s *session) fits(h header) bool {
 	most := maxHead
 	if f, ok := formOf(h.typ); ok && f.payload {
@@ -128,29 +128,29 @@ func (s *session) fits(h header) bool {
 	return int64(h.size) <= int64(most)
 }
 
-// fail has a job fail whose result, of which h is the header, is too large to be
-// taken: it would come out so the next time, too.
-func (s *session) fail(h header) {
+// failTooLarge makes a job fail if the packet with header h is its result and too large
+// to be accepted: the next worker's would be, too.
+func (s *session) failTooLarge(h header) {
 	if s.isResult(h.typ) && split(s.rest[headerSize:], 2, &s.args) {
 		s.failJob()
 	}
 }
 
-// failJob has the job fail whose handle is the first argument.
+// failJob makes the job fail whose handle is the first argument.
 func (s *session) failJob() {
 	if id, ok := s.protocol.handles.parse(s.args[0]); ok {
 		s.report(typeWorkFail, id, nil, tagQuiet)
 	}
 }
 
-// isResult tells whether packets of that type have a result: a handle, and data.
+// isResult reports whether packets of that type carry a result: a handle and data.
 func (s *session) isResult(typ uint32) bool {
 	f, ok := formOf(typ)
 	return ok && f.payload && f.args == 2
 }
 
-// handleIsThere tells whether so much has come of a result that its handle has,
-// if it is one.
+// handleIsThere reports whether enough of the result at the front has come to contain
+// its handle, if it is a valid one.
 func (s *session) handleIsThere() bool {
 	args := s.rest[headerSize:]
 	return len(args) > maxHandle || bytes.IndexByte(args, 0) >= 0
@@ -164,7 +164,7 @@ func (s *session) readLarge() bool {
 		s.rest = s.rest[n:]
 		l.filled += n
 		if l.filled < min(len(l.data), l.size) {
-			// What comes next goes there without us; we are called when it is full.
+			// netio reads what comes next straight into it; Serve is called when it is full.
 			s.conn.ReadInto(l.data[l.filled:min(len(l.data), l.size)])
 			l.filled = min(len(l.data), l.size)
 			return false
@@ -177,7 +177,7 @@ func (s *session) readLarge() bool {
 			s.client.FreeMemory(len(l.data))
 			s.large = nil
 			s.refuse(faultMemory)
-			s.skip, s.then = l.size-l.filled, nil
+			s.skip, s.afterSkip = l.size-l.filled, nil
 			return true
 		}
 		l.data = append(make([]byte, 0, grown), l.data...)[:grown]
@@ -188,9 +188,9 @@ func (s *session) readLarge() bool {
 	return true
 }
 
-// holdMemory counts n bytes more of a packet of that type that is being read. It
-// reports false if there is no room for them. There is for a result, after which a
-// job goes: what is over the cap then, new jobs have to make up for.
+// holdMemory counts n more bytes of a packet of that type that is being read. It
+// reports false if there is no room for them. For a result there always is, since its
+// job goes when it has been read; if that exceeds the cap, new jobs are refused.
 func (s *session) holdMemory(typ uint32, n int) bool {
 	if s.isResult(typ) {
 		s.client.HoldMemoryAnyway(n)
@@ -206,11 +206,11 @@ const crlf = "\r\n"
 // negative and does not compile.
 const _ = uint(netio.CopyMax - shard.Inline)
 
-// body returns what a job or an event keeps of a payload, with the CRLF that the
-// bodies of jobs end with if it is a job's. own is the slice of which the payload
-// is the end, but for room for a CRLF, if it need not be copied. It is copied all
-// the same where what stands in front of it would stay with it, and is not little:
-// the memory budget knows of the payload alone.
+// body returns what a job or an event keeps of a payload; if it is for a job, with the
+// CRLF that the bodies of jobs end with. own is nil if the payload must be copied, or
+// else the slice that it is in: behind it there is only room for a CRLF. Even then the
+// payload is copied if much stands in front of it, which would be kept alive with it
+// and which the memory budget does not count.
 func body(payload, own []byte, job bool) []byte {
 	end := 0
 	if job {
@@ -225,7 +225,8 @@ func body(payload, own []byte, job bool) []byte {
 	return b
 }
 
-// packet serves one packet. data is good until it returns; see body for own.
+// packet serves one packet. data, its arguments, is valid until it returns; see body for
+// own.
 func (s *session) packet(typ uint32, d direction, data, own []byte) {
 	f, ok := formOf(typ)
 	switch {
@@ -248,8 +249,8 @@ func (s *session) packet(typ uint32, d direction, data, own []byte) {
 	clear(s.args[:])
 }
 
-// withoutAggregator takes a SUBMIT_REDUCE_JOB for one that lacks the aggregator,
-// which nobody looks at, as some descriptions of the protocol have it.
+// withoutAggregator reads a SUBMIT_REDUCE_JOB that lacks the aggregator, as some
+// descriptions of the protocol have it. Nobody uses the aggregator.
 func (s *session) withoutAggregator(typ uint32, data []byte) bool {
 	if typ != typeSubmitReduceJob && typ != typeSubmitReduceBackground || !split(data, 4, &s.args) {
 		return false
@@ -258,8 +259,8 @@ func (s *session) withoutAggregator(typ uint32, data []byte) bool {
 	return true
 }
 
-// withoutData takes a result that is a handle alone for one with empty data: some
-// workers send no NUL behind the handle when they have nothing to say.
+// withoutData reads a result that consists of a handle alone as one with empty data:
+// some workers send no NUL behind the handle when they have nothing to say.
 func (s *session) withoutData(typ uint32, data []byte) bool {
 	if !s.isResult(typ) || len(data) == 0 {
 		return false

@@ -1,6 +1,6 @@
 package gearman
 
-// Requests: what each packet asks of the engine.
+// Requests: what each packet asks of the engine (package router).
 
 import (
 	"bytes"
@@ -13,14 +13,13 @@ import (
 )
 
 const (
-	// The longest names that are accepted, in bytes. Of a longer client id the
-	// beginning is taken.
+	// The longest names that are accepted, in bytes. A longer client id is cut.
 	maxFunction = 512
 	maxUnique   = 64
 	maxClientID = 127
 )
 
-// serve serves a request with its arguments in s.args.
+// serve serves a request whose arguments are in s.args; see body for own.
 func (s *session) serve(typ uint32, own []byte) {
 	a := &s.args
 	switch typ {
@@ -37,14 +36,14 @@ func (s *session) serve(typ uint32, own []byte) {
 		}
 		r := s.client.New(shard.Grab)
 		r.Tag = uint8(typ)
-		if len(s.rest) == 0 { // nothing that was sent has to wait with it
+		if len(s.rest) == 0 { // nothing sent after it has to wait with it
 			r.Timeout = int64(s.haste.patience())
 		}
 		s.queue(r)
 	case typeWorkData, typeWorkWarning, typeWorkComplete, typeWorkException:
 		s.result(typ, a[0], body(a[1], own, false))
 	case typeWorkFail:
-		// There may be more behind the handle, which has no place in the protocol.
+		// There may be more behind the handle, although the protocol has no such argument.
 		handle, more, _ := bytes.Cut(a[0], []byte{0})
 		if len(more) > 0 {
 			more = body(more, own, false)
@@ -54,7 +53,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		progress := slices.Concat(a[1], []byte{0}, a[2])
 		s.result(typ, a[0], progress)
 	case typeGetStatus:
-		s.getStatus(word(a[0]))
+		s.getStatus(untilNUL(a[0]))
 	case typeEchoReq:
 		s.flush()
 		b := s.buf()
@@ -72,10 +71,10 @@ func (s *session) serve(typ uint32, own []byte) {
 		s.abilities(typ)
 	case typeSetClientID:
 		id, _, _ := strings.Cut(string(a[0][:min(len(a[0]), maxClientID)]), "\x00")
-		s.protocol.describe(s, func(a *about) { a.id = id })
-	case typeAllYours: // says that the worker talks to no other server
+		s.protocol.describe(s, func(d *description) { d.id = id })
+	case typeAllYours: // says that the worker uses no other server; there is nothing to do
 	case typeOptionReq:
-		if !bytes.EqualFold(word(a[0]), []byte("exceptions")) {
+		if !bytes.EqualFold(untilNUL(a[0]), []byte("exceptions")) {
 			s.refuse(faultOption)
 			return
 		}
@@ -84,27 +83,39 @@ func (s *session) serve(typ uint32, own []byte) {
 		b := s.buf()
 		b.B = appendPacket(b.B, typeOptionRes, a[0])
 	case typeGetStatusUnique:
-		s.getStatusUnique(string(word(a[0])))
+		s.getStatusUnique(string(untilNUL(a[0])))
 	}
 }
 
-// word returns an argument up to its first NUL: some clients send one behind it.
-func word(b []byte) []byte {
+// untilNUL returns an argument up to its first NUL: some clients send one behind it.
+func untilNUL(b []byte) []byte {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return b
 }
 
-// name returns a function's name as a string.
-func (s *session) name(b []byte) string {
+// functionName returns a function's name as a string, the same one as the last time if
+// the name is the same.
+func (s *session) functionName(b []byte) string {
 	if string(b) != s.function {
 		s.function = string(b)
 	}
 	return s.function
 }
 
+// validFunction reports whether b may be a function's name.
 func validFunction(b []byte) bool { return 1 <= len(b) && len(b) <= maxFunction }
 
-// submit serves all forms of SUBMIT_JOB.
+// inForeground reports whether packets of that type submit a job whose result the client
+// waits for.
+func inForeground(typ uint32) bool {
+	switch typ {
+	case typeSubmitJob, typeSubmitJobHigh, typeSubmitJobLow, typeSubmitReduceJob:
+		return true
+	}
+	return false
+}
+
+// submit serves all forms of SUBMIT_JOB; see body for own.
 func (s *session) submit(typ uint32, own []byte) {
 	a := &s.args
 	f := forms[typ]
@@ -116,12 +127,8 @@ func (s *session) submit(typ uint32, own []byte) {
 		s.refuse(faultUnique)
 		return
 	}
-	task := &shard.Task{Unique: string(a[1]), Background: true}
-	pri, at := shard.PriNormal, uint64(0)
-	switch typ {
-	case typeSubmitJob, typeSubmitJobHigh, typeSubmitJobLow, typeSubmitReduceJob:
-		task.Background = false
-	}
+	task := &shard.Task{Unique: string(a[1]), Background: !inForeground(typ)}
+	pri, at := shard.PriNormal, uint64(0) // at: seconds since 1970, 0 for now
 	switch typ {
 	case typeSubmitJobHigh, typeSubmitJobHighBG:
 		pri = shard.PriHigh
@@ -134,7 +141,7 @@ func (s *session) submit(typ uint32, own []byte) {
 		}
 		task.Reducer = string(a[2])
 	case typeSubmitJobEpoch:
-		t := integer(a[2])
+		t := strtoll(a[2])
 		if t > math.MaxInt64/int64(time.Second) {
 			s.refuse(faultTime)
 			return
@@ -155,7 +162,7 @@ func (s *session) submit(typ uint32, own []byte) {
 	s.client.MarkProducer()
 	r := s.client.New(shard.Submit)
 	r.Tag = uint8(typ)
-	r.Name, r.Pri, r.N, r.Task = s.name(a[0]), pri, at, task
+	r.Name, r.Pri, r.N, r.Task = s.functionName(a[0]), pri, at, task
 	if payload := a[f.args-1]; len(payload)+len(crlf) <= shard.Inline {
 		r.Body = s.client.Keep(payload, crlf)
 	} else {
@@ -164,9 +171,9 @@ func (s *session) submit(typ uint32, own []byte) {
 	s.queue(r)
 }
 
-// result serves what a worker says of its job.
+// result serves a worker's packet about its job.
 func (s *session) result(typ uint32, handle, data []byte) {
-	id, ok := s.protocol.handles.parse(word(handle))
+	id, ok := s.protocol.handles.parse(untilNUL(handle))
 	if !ok {
 		s.flush()
 		s.noSuchJob(typ)
@@ -175,7 +182,7 @@ func (s *session) result(typ uint32, handle, data []byte) {
 	s.report(typ, id, data, uint8(typ))
 }
 
-// kinds are the events that the types of packets stand for.
+// kinds has the events that workers' packets cause, by packet type.
 var kinds = [types]shard.EventKind{
 	typeWorkData:      shard.Data,
 	typeWorkWarning:   shard.Warning,
@@ -185,25 +192,26 @@ var kinds = [types]shard.EventKind{
 	typeWorkException: shard.Exception,
 }
 
-// tagQuiet is the tag of a report whose answer is not told. The tags of other
-// requests are their packets' types.
+// tagQuiet is the tag of a report whose answer is not sent. The tags of other requests
+// are their packets' types.
 const tagQuiet = types
 
+// report asks the engine to pass on what a worker says about job id.
 func (s *session) report(typ uint32, id uint64, data []byte, tag uint8) {
 	r := s.client.New(shard.Report)
 	r.Tag = tag
 	r.ID, r.N, r.Body = id, uint64(kinds[typ]), data
 	if typ == typeWorkStatus {
 		done, total, _ := bytes.Cut(data, []byte{0})
-		r.Pri, r.Delay = uint32(integer(done)), uint32(integer(total)) // as atoi: modulo 2^32
+		r.Pri, r.Delay = uint32(strtoll(done)), uint32(strtoll(total)) // modulo 2^32, as with atoi
 	}
 	s.queue(r)
 }
 
-// integer reads what b begins with, as C's strtoll does: blanks, a sign, digits.
-// What stands behind is ignored, no digits are 0, and what is too large or too
-// small is about the largest or the smallest that there is.
-func integer(b []byte) int64 {
+// strtoll reads a number at the beginning of b, as the C function does: white space, a
+// sign, digits. What follows is ignored, and without digits it is 0. A number out of
+// range, or within 9 of its end, becomes the largest or the smallest there is.
+func strtoll(b []byte) int64 {
 	b = bytes.TrimLeft(b, " \t\n\v\f\r")
 	negative := len(b) > 0 && b[0] == '-'
 	if negative || len(b) > 0 && b[0] == '+' {
@@ -229,6 +237,7 @@ func integer(b []byte) int64 {
 	return n
 }
 
+// getStatus serves GET_STATUS.
 func (s *session) getStatus(handle []byte) {
 	id, ok := s.protocol.handles.parse(handle)
 	if ok {
@@ -242,9 +251,10 @@ func (s *session) getStatus(handle []byte) {
 	b := s.buf()
 	p := begin(b.B, typeStatusRes)
 	p.bytes(handle)
-	b.B = unknown(p, 4)
+	b.B = endWithZeros(p, 4)
 }
 
+// getStatusUnique serves GET_STATUS_UNIQUE.
 func (s *session) getStatusUnique(unique string) {
 	s.flush()
 	r := s.client.InquireUnique(unique)
@@ -252,7 +262,7 @@ func (s *session) getStatusUnique(unique string) {
 	p := begin(b.B, typeStatusResUnique)
 	p.string(unique)
 	if r.Status != shard.OK {
-		b.B = unknown(p, 5)
+		b.B = endWithZeros(p, 5)
 		return
 	}
 	appendProgress(&p, &r)

@@ -1,25 +1,25 @@
 package gearman
 
-// SUBMIT_JOB_SCHED's times.
+// The times of SUBMIT_JOB_SCHED.
 
 import "time"
 
-// anyTime stands for a field of a schedule that matches always.
+// anyTime is a field of a schedule that always matches.
 const anyTime = -1
 
-// A schedule says when a job is to run, by what a clock on the server's wall
-// shows. A job runs once, at the next minute at which all fields match:
-// weekday and day both, where both are given (unlike cron's).
+// A schedule says when a job is to run, in the server's local time. The job runs once,
+// at the next minute at which all fields match; if both weekday and day are given, both
+// have to (unlike cron's). Any field may be anyTime.
 type schedule struct {
-	minute  int8 // 0 to 59, or anyTime, as all of them
+	minute  int8 // 0 to 59
 	hour    int8 // 0 to 23
 	day     int8 // of the month, 1 to 31
 	month   int8 // 1 to 12
 	weekday int8 // 0 to 6, 0 is Monday
 }
 
-// parseSchedule reads a schedule's fields as they stand in the packet: minute,
-// hour, day, month, weekday, each a decimal number, or nothing or * for any.
+// parseSchedule reads a schedule's fields as they are in the packet: minute, hour, day,
+// month, weekday, each a decimal number, or empty or * for any.
 func parseSchedule(fields [][]byte) (s schedule, ok bool) {
 	limits := [...]struct {
 		to       *int8
@@ -52,36 +52,35 @@ func smallNumber(s []byte) (n int, ok bool) {
 	return n, len(s) > 0 && len(s) <= 9
 }
 
-// horizon is how far next looks. What can match at all does within 40 years:
-// 29 February on a given weekday, where 2100 or its like lies between, which
-// is no leap year.
+// horizon is how many years ahead next looks. A schedule that can match at all does so
+// within 40 years. The rarest is 29 February on a given weekday, when a year such as
+// 2100, which is no leap year, comes in between.
 const horizon = 41
 
-// next returns the first whole minute after now that s matches in loc; ok is
-// false if none ever does (31 February). The result is in loc.
+// next returns the first whole minute after now at which s matches the local time in
+// loc; ok is false if it never does (31 February). The result is in loc.
 //
-// Where a clock is set back, the same minutes come twice, and both match.
-// Where it is set forward, it never shows some minutes: a schedule with an hour
-// that asks for one of those runs at the first minute that comes after them,
-// that day and not the next or, for a full date, never. A schedule without an
-// hour just waits for the clock to show its minute.
+// When clocks are set back, the same minutes come twice, and both match. When they are
+// set forward, some minutes never come. A schedule with an hour that asks for one of
+// those runs at the first minute after the gap; otherwise it would run a day late or,
+// if it has a full date, never. A schedule without an hour just waits for its minute to
+// come.
 func (s schedule) next(now time.Time, loc *time.Location) (at time.Time, ok bool) {
 	if s.month != anyTime && s.day != anyTime && s.day > longest[s.month] {
 		return time.Time{}, false
 	}
 	now = now.In(loc)
 	last := now.AddDate(horizon, 0, 0)
-	// The time zone is followed from one change of the clock to the next.
-	// Between two, what the clock shows is a time in UTC that is off by a fixed
-	// number of seconds, and steps by one minute each minute.
+	// Follow the time zone from one change of the clock to the next. Between two changes
+	// local time is UTC plus a fixed number of seconds.
 	from := now.Add(1)
 	for from.Before(last) {
 		_, offset := from.Zone()
 		_, change := from.ZoneBounds()
 		if !change.IsZero() && !change.After(from) {
-			// Behind the last change that the zone's file names, package time takes
-			// all years to have 365 days (Go 1.26): on 31 December of the others the
-			// bounds are past. No clock is changed that day.
+			// After the last change that the zone's file lists, package time treats all
+			// years as having 365 days (Go 1.26): on 31 December of a leap year the bounds
+			// it returns are in the past. No clock is changed that day.
 			change = from.Add(24 * time.Hour)
 		}
 		until := last
@@ -107,10 +106,10 @@ func (s schedule) next(now time.Time, loc *time.Location) (at time.Time, ok bool
 	return time.Time{}, false
 }
 
-// longest is how many days a month can have, by its number.
+// longest is how many days each month can have, by its number.
 var longest = [...]int8{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// minuteFrom is t, or the first whole minute behind it.
+// minuteFrom returns t if that is a whole minute, else the next whole minute.
 func minuteFrom(t time.Time) time.Time {
 	part := time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
 	if part == 0 {
@@ -119,8 +118,8 @@ func minuteFrom(t time.Time) time.Time {
 	return t.Add(time.Minute - part)
 }
 
-// search finds the first whole minute from from on and before until that
-// matches. Both are in UTC and stand for what a clock shows.
+// search returns the first whole minute that matches, from from on and before until.
+// All three are local times, represented as if they were UTC.
 func (s schedule) search(from, until time.Time) (time.Time, bool) {
 	for t := minuteFrom(from); t.Before(until); {
 		year, month, day := t.Date()

@@ -1,5 +1,8 @@
 package gearman
 
+// One connection's conversation: packets and lines to the engine, answers and events to
+// the client.
+
 import (
 	"errors"
 	"time"
@@ -10,7 +13,7 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// conn is what a session needs of a netio.Conn; see there.
+// conn is the part of netio.Conn that a session needs; see there.
 type conn interface {
 	shard.Peer
 	Buf() *bytebufferpool.ByteBuffer
@@ -21,28 +24,28 @@ type conn interface {
 	FlushOld()
 }
 
-// session is one connection's conversation. Like beanstalk's it turns what comes
-// into requests, lets the engine serve as many at once as it can, and renders the
-// answers in order. What comes by itself (results, NOOP) it says between that, in
-// Poked. Its fields belong to the connection's goroutine, but for hold.state; Hangup
-// and Abort, which others call, only read client, which never changes.
+// session is one connection's conversation. Like beanstalk's it turns its input into
+// requests, lets the engine serve as many of them at once as it can, and renders the
+// answers in order. Events, which come without a request (results, NOOP), it writes
+// between these, in Poked. Its fields belong to the connection's goroutine, except
+// hold.state; Hangup and Abort, which other goroutines call, only read client, which
+// never changes.
 type session struct {
 	protocol *Protocol
 	conn     conn
 	client   *router.Client
 	inbox    *shard.Inbox
 
-	rest  []byte // what Serve was given and has not consumed
-	large *large // a packet that does not fit into a read buffer, being read
-	skip  int    // bytes of a refused packet that are still to be thrown away
-	then  error  // ends the connection when they are; nil to go on
-	args  [maxArgs][]byte
-	// function is the one that was named last, so that it is one string.
-	function string
-	err      error // ends the connection
+	rest      []byte          // the input of Serve that is not consumed yet
+	large     *large          // the packet that is being read, if it does not fit into a read buffer
+	skip      int             // bytes of a refused packet that are still to be thrown away
+	afterSkip error           // ends the connection once they have been; nil to go on
+	args      [maxArgs][]byte // of the packet that is being served
+	function  string          // the function that was named last; see functionName
+	err       error           // ends the connection
 
 	exceptions bool // the option is set
-	asleep     bool // PRE_SLEEP was said: a NOOP is due when there is a job
+	asleep     bool // the worker has said PRE_SLEEP: a NOOP is due when there is a job
 	haste      haste
 	pace       pace
 	hold       hold
@@ -50,7 +53,7 @@ type session struct {
 	working    int // jobs that the worker has
 }
 
-// More faults, of sheaf's own.
+// The faults of sheaf alone. Those of the reference are in packet.go.
 var (
 	faultArguments = fault{"INVALID_PACKET", "Arguments are missing"}
 	faultFunction  = fault{"INVALID_FUNCTION_NAME", "Function names have 1 to 512 bytes"}
@@ -74,64 +77,64 @@ func (p *Protocol) newSession(c conn) *session {
 	return s
 }
 
-// Hangup is netio.Session's.
+// Hangup implements netio.Session.
 func (s *session) Hangup() { s.client.Hangup() }
 
-// Abort is netio.Session's.
+// Abort implements netio.Session.
 func (s *session) Abort() { s.client.Abort() }
 
-// Close is netio.Session's.
+// Close implements netio.Session.
 func (s *session) Close() {
 	if s.large != nil {
 		s.client.FreeMemory(len(s.large.data))
 	}
 	s.client.Close()
-	if s.release() {
+	if s.sayHeld() {
 		s.conn.Flush()
 	}
-	s.protocol.forget(s) // whoever finds it gone from the list finds its jobs given back
+	s.protocol.forget(s) // last: once it is off the list, its jobs have been given back
 }
 
-// Serve is netio.Session's: it serves all packets and lines that are complete.
+// Serve implements netio.Session: it serves all complete packets and lines.
 func (s *session) Serve(in []byte) (n int, err error) {
 	s.rest = in
 	if s.foreground > 0 {
 		s.pace.busy()
-		s.release()
+		s.sayHeld()
 	}
 	for s.err == nil && s.step() {
 	}
 	s.flush()
-	s.keep()
+	s.decideHold()
 	s.client.Rest()
-	s.expect()
+	s.setExpect()
 	n = len(in) - len(s.rest)
 	s.rest = nil
 	return n, s.err
 }
 
-// end says why the connection is closed, after what there was to say before.
+// end closes the connection, after saying why, and before that what is still to be said.
 func (s *session) end(f fault, err error) {
 	s.refuse(f)
 	s.flush()
 	s.err = err
 }
 
-// queue queues a request from the client's New, once the engine can take it.
+// queue queues a request made by s.client.New, waiting until the engine can take it.
 func (s *session) queue(r *shard.Request) {
 	if !s.client.Queue(r) {
 		s.client.QueueAfter(func() bool { s.flush(); s.conn.FlushOld(); return true }, r)
 	}
 }
 
-// answer queues an answer that needs no request.
+// answer queues an answer that needs nothing from the engine.
 func (s *session) answer(st shard.Status, tag uint8) {
 	r := s.client.New(shard.None)
 	r.Status, r.Tag = st, tag
 	s.queue(r)
 }
 
-// refuse says that a request is not served, after the answers to those before.
+// refuse writes the ERROR for a request, after the answers to those before it.
 func (s *session) refuse(f fault) {
 	s.flush()
 	b := s.buf()
@@ -143,7 +146,7 @@ func (s *session) flush() {
 	for {
 		waits := s.client.Waiting() || s.client.Blocking()
 		if waits {
-			s.release()
+			s.sayHeld()
 			s.conn.Flush() // an error ends the connection after Serve
 		}
 		done := s.client.Await(waits)
@@ -156,14 +159,15 @@ func (s *session) flush() {
 	}
 }
 
-// buf returns the buffer for what is said next, which is behind what is held.
+// buf returns the buffer for what is said next. If a JOB_CREATED is held, it is said
+// first.
 func (s *session) buf() *bytebufferpool.ByteBuffer {
-	s.release()
+	s.sayHeld()
 	return s.conn.Buf()
 }
 
-// release says what is held, and reports whether that was anything.
-func (s *session) release() bool {
+// sayHeld says the JOB_CREATED that is held, and reports whether there was one.
+func (s *session) sayHeld() bool {
 	id := s.hold.id
 	if id == 0 {
 		return false
@@ -174,29 +178,31 @@ func (s *session) release() bool {
 	return true
 }
 
-// keep decides, when all is served, whether what is held stays so.
-func (s *session) keep() {
+// decideHold decides, when everything is served, whether a JOB_CREATED that is held
+// stays held.
+func (s *session) decideHold() {
 	if s.hold.id == 0 {
 		return
 	}
 	now := time.Now()
 	if len(s.rest) > 0 || s.large != nil || !s.pace.submitted(now) {
-		s.release()
+		s.sayHeld()
 		return
 	}
-	s.protocol.keeper.keep(s, now)
+	s.protocol.keeper.watch(s, now)
 }
 
-// Poked is netio.Poked's: it says what has come by itself.
+// Poked implements netio.Poked: it says the events that have come, and a JOB_CREATED that
+// was held for long enough.
 func (s *session) Poked() error {
 	s.inbox.Take(s.event)
 	if s.hold.state.Load() == overdue {
-		s.release()
+		s.sayHeld()
 	}
-	s.expect()
+	s.setExpect()
 	return nil
 }
 
-// expect says whether the other side may be silent without being idle: asleep, at
-// work, or waiting for a result.
-func (s *session) expect() { s.conn.Expect(s.asleep || s.foreground > 0 || s.working > 0) }
+// setExpect tells netio whether the peer may be silent without being idle: because it is
+// asleep, at work, or waiting for a result.
+func (s *session) setExpect() { s.conn.Expect(s.asleep || s.foreground > 0 || s.working > 0) }

@@ -103,7 +103,7 @@ func (b *bench) connect() *peer {
 		defer close(p.ended)
 		p.s = b.newSession(p)
 		b.Protocol.mu.Lock()
-		b.Protocol.sessions[p.s] = &about{fd: len(b.peers), addr: "127.0.0.1", id: "-"}
+		b.Protocol.sessions[p.s] = &description{fd: len(b.peers), addr: "127.0.0.1", id: "-"}
 		b.Protocol.mu.Unlock()
 		close(started)
 		defer p.s.Close()

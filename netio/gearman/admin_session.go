@@ -1,6 +1,6 @@
 package gearman
 
-// The text admin protocol's commands, as parseAdmin has read them.
+// Serving the text admin protocol's commands, which parseAdmin has read.
 
 import (
 	"bytes"
@@ -8,8 +8,9 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// line serves an admin line, if it is complete.
-func (s *session) line() bool {
+// adminLine serves the admin line that the input begins with. It reports false if more
+// input is needed first, or if the connection ends.
+func (s *session) adminLine() bool {
 	line, n := cutLine(s.rest)
 	if n == 0 {
 		if len(s.rest) >= maxLine {
@@ -31,9 +32,8 @@ func (s *session) line() bool {
 	return true
 }
 
-// isHTTP tells whether a line is how a request in HTTP begins: a method, a target,
-// the version. Its body could be lines for us, which any web page can have a browser
-// send.
+// isHTTP reports whether a line begins an HTTP request: a method, a target, the version.
+// Any web page can make a browser send a request whose body consists of admin lines.
 func isHTTP(line []byte) bool {
 	method, target := bytes.IndexByte(line, ' '), bytes.LastIndexByte(line, ' ')
 	if method <= 0 || target == method {
@@ -54,9 +54,10 @@ func (s *session) admin(a *admin) {
 	switch a.verb {
 	case adminStatus, adminPriorityStatus:
 		for _, f := range s.client.Functions() {
+			queued := [priorities]int{f.High + f.Delayed[high], f.Normal + f.Delayed[normal], f.Low + f.Delayed[low]}
 			functions = append(functions, functionStatus{
-				name: f.Name, total: f.High + f.Normal + f.Low + f.Running + f.Delayed[0] + f.Delayed[1] + f.Delayed[2], running: f.Running,
-				queued: [priorities]int{f.High + f.Delayed[0], f.Normal + f.Delayed[1], f.Low + f.Delayed[2]}, workers: f.Workers,
+				name: f.Name, total: queued[high] + queued[normal] + queued[low] + f.Running, running: f.Running,
+				queued: queued, workers: f.Workers,
 			})
 		}
 	case adminShowJobs, adminShowUniqueJobs:
@@ -129,7 +130,7 @@ func (s *session) dropFunction(name string) string {
 // showJobs answers show jobs and show unique jobs.
 func (s *session) showJobs(uniques bool) {
 	s.client.Tasks(func(t shard.TaskStats) bool {
-		b := s.buf() // each time: it is flushed when it has grown
+		b := s.buf() // for each job, so that it is flushed when it has grown
 		if uniques {
 			b.B = append(append(b.B, t.Unique...), '\n')
 		} else {
@@ -140,4 +141,12 @@ func (s *session) showJobs(uniques bool) {
 	})
 	b := s.buf()
 	b.B = append(b.B, adminEnd...)
+}
+
+// bit returns v as the tables have it.
+func bit(v bool) int {
+	if v {
+		return 1
+	}
+	return 0
 }
