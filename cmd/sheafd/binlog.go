@@ -1,5 +1,7 @@
 package main
 
+// The command "sheafd binlog".
+
 import (
 	"errors"
 	"fmt"
@@ -19,10 +21,10 @@ Exit status: 0 if all is well, 3 if damage was found (lines with "damage:"),
 1 if DIR could not be read.
 `
 
-// errDamaged is that a dump has lines of damage, which is exit status 3.
+// errDamaged says that a dump contains damage; the exit status is 3.
 var errDamaged = errors.New("damage was found")
 
-// binlogCommand is the command line behind "sheafd binlog".
+// binlogCommand carries out "sheafd binlog" with the arguments behind it.
 func binlogCommand(out io.Writer, args []string) error {
 	help := func(arg string) bool { return arg == "-h" || arg == "--help" }
 	switch {

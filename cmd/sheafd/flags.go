@@ -1,5 +1,7 @@
 package main
 
+// The command line: options, their defaults, and the types of their values.
+
 import (
 	"errors"
 	"fmt"
@@ -18,7 +20,7 @@ import (
 	"github.com/sheafq/sheaf/router"
 )
 
-// options is the command line.
+// options is what the command line says.
 type options struct {
 	listen     string
 	port       int
@@ -43,13 +45,13 @@ type options struct {
 	shutdownTimeout time.Duration
 
 	help, version bool
-	warnings      []string // to be logged once there is a log
+	warnings      []string // to be logged once there is a logger
 }
 
-// usageError is a mistake on the command line.
+// A usageError is a mistake on the command line.
 type usageError struct{ error }
 
-// parseFlags reads the command line. Errors of type usageError are mistakes.
+// parseFlags reads the command line. All its errors are usageErrors.
 func parseFlags(args []string) (*options, error) {
 	o := new(options)
 	fs := o.flagSet()
@@ -149,7 +151,7 @@ func (o *options) binlogConfig(log *slog.Logger) *binlog.Config {
 	if o.noFsync {
 		c.Sync = binlog.SyncNever
 	}
-	c.Compression, _ = binlog.ParseCompression(o.compression) // it was checked
+	c.Compression, _ = binlog.ParseCompression(o.compression) // parseFlags has checked it
 	return c
 }
 
@@ -161,20 +163,20 @@ func (o *options) level() slog.Level {
 	return slog.LevelInfo
 }
 
-// number is a decimal number on the command line, from least to most. pflag's
-// own would take 011300 for an octal one.
+// number is a decimal number on the command line, from least to most. pflag's own type
+// would read 011300 as octal.
 type number struct {
 	to          *int
 	least, most int
 }
 
-// String is pflag.Value's.
+// String implements pflag.Value.
 func (n number) String() string { return strconv.Itoa(*n.to) }
 
-// Type is pflag.Value's.
+// Type implements pflag.Value.
 func (n number) Type() string { return "number" }
 
-// Set is pflag.Value's.
+// Set implements pflag.Value.
 func (n number) Set(text string) error {
 	v, err := strconv.ParseUint(text, 10, 63)
 	switch {
@@ -187,14 +189,14 @@ func (n number) Set(text string) error {
 	return fmt.Errorf("must be a number from %d to %d", n.least, n.most)
 }
 
-// fsync is the number of -f. It takes back a -F before it: the last of the two
-// holds, as with beanstalkd.
+// fsync is the number of -f. It revokes an earlier -F: the last of the two counts, as
+// with beanstalkd.
 type fsync struct {
 	number
 	never *bool
 }
 
-// Set is pflag.Value's.
+// Set implements pflag.Value.
 func (f fsync) Set(text string) error {
 	if err := f.number.Set(text); err != nil {
 		return err
@@ -203,10 +205,11 @@ func (f fsync) Set(text string) error {
 	return nil
 }
 
-// duration is a time that something may take, on the command line.
+// duration is a duration on the command line.
 type duration time.Duration
 
-// String is pflag.Value's. Nothing is 0, which is no default worth telling.
+// String implements pflag.Value. 0 is "0", which pflag recognises as a zero value and
+// does not print as a default.
 func (d *duration) String() string {
 	if *d == 0 {
 		return "0"
@@ -214,11 +217,11 @@ func (d *duration) String() string {
 	return time.Duration(*d).String()
 }
 
-// Type is pflag.Value's.
+// Type implements pflag.Value.
 func (d *duration) Type() string { return "duration" }
 
-// Set is pflag.Value's. A number alone, as other servers take it for seconds, is
-// not guessed at.
+// Set implements pflag.Value. A number without a unit, which other servers take for
+// seconds, is an error.
 func (d *duration) Set(text string) error {
 	v, err := time.ParseDuration(text)
 	switch {
@@ -237,13 +240,14 @@ func (d *duration) Set(text string) error {
 // size is a number of bytes on the command line.
 type size int64
 
-// String is pflag.Value's.
+// String implements pflag.Value.
 func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
 
-// Type is pflag.Value's.
+// Type implements pflag.Value.
 func (s *size) Type() string { return "size" }
 
-// sizeUnits are what may follow the digits of a size. All are powers of 1024.
+// sizeUnits has what may follow the digits of a size, with the power of 2 that it stands
+// for.
 var sizeUnits = map[string]int{
 	"": 0, "B": 0,
 	"K": 10, "KB": 10, "KI": 10, "KIB": 10,
@@ -252,7 +256,7 @@ var sizeUnits = map[string]int{
 	"T": 40, "TB": 40, "TI": 40, "TIB": 40,
 }
 
-// Set is pflag.Value's: decimal digits and one of sizeUnits in any case.
+// Set implements pflag.Value: decimal digits and one of sizeUnits, in upper or lower case.
 func (s *size) Set(text string) error {
 	digits := strings.TrimRight(text, "BbIiKkMmGgTt")
 	shift, known := sizeUnits[strings.ToUpper(text[len(digits):])]

@@ -1,5 +1,7 @@
 package main
 
+// The process: from the command line to a server that serves, and its end.
+
 import (
 	"context"
 	"errors"
@@ -41,7 +43,7 @@ func main() {
 	os.Exit(1)
 }
 
-// command does what the command line says.
+// command carries out the command line.
 func command(args []string) error {
 	if len(args) > 0 && args[0] == "binlog" {
 		return binlogCommand(os.Stdout, args[1:])
@@ -77,7 +79,7 @@ func run(o *options) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	signal.Ignore(syscall.SIGPIPE)
 
-	processors := netio.NewProcessors(leastProcessors(o), log) // before bind, see there
+	processors := netio.NewProcessors(leastProcessors(o), log) // before bind, which may change the user
 	listeners, err := bind(o, log)
 	if err != nil {
 		return err
@@ -89,8 +91,8 @@ func run(o *options) error {
 		return err
 	}
 	stopEarly()
-	ask := make(chan bool, 1)
-	services, err := newServices(o, engine, log, listeners, files, processors, ask)
+	shutdownOrders := make(chan bool, 1)
+	services, err := newServices(o, engine, log, listeners, files, processors, shutdownOrders)
 	if err != nil {
 		listeners.close()
 		return errors.Join(err, engine.Close())
@@ -103,7 +105,7 @@ func run(o *options) error {
 		"max-job-size", int64(o.maxJobSize), "open-files", files, "pid", os.Getpid())
 	notify(log, daemon.SdNotifyReady)
 
-	p := &process{log, engine, listeners, services, signals, ask, failed}
+	p := &process{log, engine, listeners, services, signals, shutdownOrders, failed}
 	why, err := p.untilTold()
 	if err != nil {
 		return err
@@ -129,30 +131,30 @@ func bind(o *options, log *slog.Logger) (s sockets, err error) {
 	return s, nil
 }
 
-// process is a server that serves.
+// process is a server that has started.
 type process struct {
 	log       *slog.Logger
 	engine    *router.Router
 	listeners sockets
 	services  []*service
 
-	signals <-chan os.Signal
-	ask     <-chan bool  // Gearman's order to shut down; see newServices
-	failed  <-chan error // what ended a listener
+	signals        <-chan os.Signal
+	shutdownOrders <-chan bool  // Gearman's; see newServices
+	failed         <-chan error // what ended a listener
 }
 
-// untilTold returns when the server is to stop, and says why: a signal, Gearman's
-// order, or that there is nothing at work any more after a graceful one.
+// untilTold waits until the server is to stop, and returns why: a signal, Gearman's order
+// to shut down, or, after an order to do so gracefully, that no worker has a job any more.
 func (p *process) untilTold() (why string, err error) {
 	var idle <-chan struct{} // in a graceful shutdown
 	for {
 		select {
 		case err := <-p.failed:
 			if idle != nil && errors.Is(err, net.ErrClosed) {
-				continue // we have closed it
+				continue // closed below
 			}
 			return "", err
-		case graceful := <-p.ask:
+		case graceful := <-p.shutdownOrders:
 			switch {
 			case !graceful:
 				return "shutdown", nil
@@ -175,10 +177,10 @@ func (p *process) untilTold() (why string, err error) {
 	}
 }
 
-// stop ends all connections, when the commands in flight are done or the time for
-// them is over, and closes the engine.
+// stop ends all connections, as soon as the commands in flight are done or timeout is
+// over, and closes the engine.
 func (p *process) stop(why string, timeout time.Duration) error {
-	first := time.Now() // before it is logged: a second later is a second after what the log says
+	first := time.Now() // before the log line, so that a signal a second after that line counts as a second one
 	p.log.Info("shutting down", "signal", why, "connections", connections(p.services), "timeout", timeout)
 	go exitOnSecondSignal(p.log, p.signals, first)
 	notify(p.log, daemon.SdNotifyStopping)
@@ -194,9 +196,9 @@ func (p *process) stop(why string, timeout time.Duration) error {
 	return nil
 }
 
-// exitOnSignal has SIGTERM and SIGINT end the process at once, until the answer
-// is called: for as long as the binlog is read, when there is nobody to be
-// served and nothing to be lost.
+// exitOnSignal makes SIGTERM and SIGINT end the process at once, until stop is called.
+// It is for the time in which the binlog is read, when nobody is served and nothing can
+// be lost.
 func exitOnSignal(log *slog.Logger, listeners sockets) (stop func()) {
 	c := make(chan os.Signal, 1)
 	done := make(chan struct{})
@@ -216,13 +218,13 @@ func exitOnSignal(log *slog.Logger, listeners sockets) (stop func()) {
 	}
 }
 
-// secondSignalAfter is how long after the first signal another one is a second
-// thought. GNU timeout and some supervisors signal the process and then its
-// group, so that one order to stop comes twice within milliseconds.
+// secondSignalAfter is how long after the first signal another one counts. GNU timeout
+// and some supervisors signal the process and then its group, so one order to stop
+// arrives twice within milliseconds.
 const secondSignalAfter = time.Second
 
-// exitOnSecondSignal ends the process, in the middle of a shutdown that began
-// with a signal at first, when somebody does not want to wait for it.
+// exitOnSecondSignal ends the process in the middle of a shutdown, which began at first,
+// when somebody does not want to wait for it.
 func exitOnSecondSignal(log *slog.Logger, signals <-chan os.Signal, first time.Time) {
 	for sig := range signals {
 		switch {
@@ -244,8 +246,8 @@ func newLogger(o *options) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, opts))
 }
 
-// addrAsText has an address be logged as text, ip:port. As JSON it would be an
-// object with the fields of Go's type.
+// addrAsText makes addresses be logged as text, ip:port. In JSON an address would be an
+// object with the fields of its Go type.
 func addrAsText(_ []string, a slog.Attr) slog.Attr {
 	if addr, is := a.Value.Any().(net.Addr); is {
 		a.Value = slog.StringValue(addr.String())
@@ -253,7 +255,7 @@ func addrAsText(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// notify tells systemd, if it is there and wants to know.
+// notify tells systemd the server's state, if systemd has asked to be told.
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("systemd could not be notified", "err", err)

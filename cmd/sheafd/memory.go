@@ -1,25 +1,29 @@
 package main
 
+// Tuning the garbage collector.
+
 import (
 	"math"
 	"os"
 	"runtime/debug"
 )
 
-// slack is how much garbage there may be, in bytes, however little is in use.
+// slack is how much garbage there may be, in bytes, however little memory is in use.
 const slack = 32 << 20
 
-// makeSlack has the garbage collector leave that much alone. It runs when memory
-// has grown by as much as was in use after its last run; in a server whose queues
-// are empty that is a few megabytes, which pipelined puts fill 30 times a second.
-// So there is something in use that takes no memory, since it is never touched.
+// makeSlack keeps the garbage collector from running for less than slack bytes of
+// garbage. The collector runs when the heap has grown by as much as was in use after its
+// last run. In a server whose queues are empty that is a few megabytes, which pipelined
+// puts fill 30 times a second. So makeSlack allocates a slice that counts as in use, but
+// takes no physical memory, since it is never touched.
 //
-// With a cap on memory it runs earlier, where bodies that are large are most of
-// what is in use, and there would be as much garbage again: then there may be a
-// quarter of the cap, and as much as the slack.
+// With a cap on memory (maxMemory, in bytes; 0: none) the collector also runs earlier when
+// much is in use, which is mostly large bodies: garbage is limited to about a quarter of
+// the cap and the slack, where it might be as much as the cap.
 //
-// What is returned has to be kept. Whoever sets GOGC, or GOMEMLIMIT, for which
-// it would count, has said what is wanted.
+// The caller has to keep the result alive. makeSlack does nothing if the user has set GOGC
+// or GOMEMLIMIT: then that is what the user wants, and the slice would count towards
+// GOMEMLIMIT.
 func makeSlack(maxMemory int64) []byte {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return nil

@@ -1,5 +1,7 @@
 package main
 
+// The protocols' servers on their sockets, and ending them.
+
 import (
 	"context"
 	"errors"
@@ -16,17 +18,17 @@ import (
 	"github.com/sheafq/sheaf/router"
 )
 
-// service is a protocol on its sockets.
+// service is a protocol's server with its listeners.
 type service struct {
 	protocol  string
 	server    *netio.Server
 	listeners []net.Listener
 }
 
-// newServices makes a service of each protocol that has sockets, with that limit
-// on open files. Gearman's order to shut down is sent to ask: true for an end when
-// all jobs at work are done.
-func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, files uint64, p *netio.Processors, ask chan<- bool) ([]*service, error) {
+// newServices makes a service for each protocol that has sockets. files is the limit on
+// open files. Gearman's orders to shut down are sent to shutdownOrders, which needs room
+// for one: true to shut down only when no worker has a job any more.
+func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets, files uint64, p *netio.Processors, shutdownOrders chan<- bool) ([]*service, error) {
 	config := netio.Config{
 		MaxConnections: o.maxConnections, Descriptors: descriptorsForClients(files, o), Count: new(atomic.Int64),
 		IdleTimeout: o.idleTimeout, Processors: p, Logger: log,
@@ -46,8 +48,8 @@ func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets,
 		Router: engine, MaxJobSize: int(o.maxJobSize), Version: versionString(), Level: o.level(), Location: time.Local,
 		Shutdown: func(graceful bool) {
 			select {
-			case ask <- graceful:
-			default: // asked already
+			case shutdownOrders <- graceful:
+			default: // there is one already
 			}
 		},
 	}).NewSession
@@ -58,8 +60,8 @@ func newServices(o *options, engine *router.Router, log *slog.Logger, s sockets,
 	return append(all, &service{protocol: "gearman", server: srv, listeners: s.gearman}), nil
 }
 
-// leastProcessors returns how many threads there have to be at least: with a log one
-// more, since one that waits for the disk keeps its place for a while.
+// leastProcessors returns how many threads netio.Processors must leave: with a binlog one
+// more, since a thread that waits for the disk holds its processor for a while.
 func leastProcessors(o *options) int {
 	if o.binlog != "" {
 		return 2
@@ -67,8 +69,8 @@ func leastProcessors(o *options) int {
 	return 1
 }
 
-// start accepts connections until the server is shut down. What goes wrong is
-// sent to failed, which has room for one error a listener.
+// start begins to accept connections, until the server is shut down. Errors are sent to
+// failed, which needs room for one error per listener.
 func (s *service) start(log *slog.Logger, failed chan<- error) {
 	for _, l := range s.listeners {
 		log.Info("listening", "addr", l.Addr().String(), "net", l.Addr().Network(), "protocol", s.protocol)
@@ -80,8 +82,8 @@ func (s *service) start(log *slog.Logger, failed chan<- error) {
 	}
 }
 
-// shutdown ends all services at once, and returns an error if some connections
-// had to be cut off when ctx ended.
+// shutdown ends all services at the same time. It returns an error if connections had to
+// be cut off when ctx ended.
 func shutdown(ctx context.Context, services []*service) error {
 	errs := make([]error, len(services))
 	var all sync.WaitGroup
@@ -92,7 +94,7 @@ func shutdown(ctx context.Context, services []*service) error {
 	return errors.Join(errs...)
 }
 
-// connections counts those of all services.
+// connections returns the number of connections of all services.
 func connections(services []*service) (n int) {
 	for _, s := range services {
 		n += s.server.Connections()
@@ -103,10 +105,10 @@ func connections(services []*service) (n int) {
 // idlePoll is how often whenIdle looks.
 const idlePoll = 100 * time.Millisecond
 
-// whenIdle lets no new work begin and closes idle when no job is with a worker any
-// more. Clients that wait in beanstalkd's reserve lose their connections. stop has
-// it look no more, and returns when it does not: it has to be called, once, before
-// the engine is closed.
+// whenIdle lets no new work begin, and closes idle when no worker has a job any more.
+// Clients that wait in beanstalkd's reserve lose their connections. stop ends the polling
+// and waits for its goroutine to end; it has to be called exactly once, before the engine
+// is closed.
 func whenIdle(engine *router.Router) (idle <-chan struct{}, stop func()) {
 	engine.Drain()
 	engine.EndWaits()

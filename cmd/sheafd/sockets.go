@@ -1,5 +1,7 @@
 package main
 
+// The sockets to serve, and the descriptors left for connections.
+
 import (
 	"cmp"
 	"errors"
@@ -18,23 +20,23 @@ import (
 	"github.com/sheafq/sheaf/netio"
 )
 
-// sockets are those to serve, by protocol.
+// sockets are the listeners to serve, by protocol.
 type sockets struct{ beanstalk, gearman []net.Listener }
 
 func (s sockets) count() int { return len(s.beanstalk) + len(s.gearman) }
 
-// close closes them all; that removes the files of unix sockets.
+// close closes all listeners, which removes the files of unix sockets.
 func (s sockets) close() {
 	for _, l := range slices.Concat(s.beanstalk, s.gearman) {
 		l.Close()
 	}
 }
 
-// gearmanPort is Gearman's own.
+// gearmanPort is Gearman's standard port.
 const gearmanPort = 4730
 
-// listen returns the sockets to serve: those that systemd hands over, else the
-// one of -l and -p; and the one of --gearman, if that was given.
+// listen opens the sockets to serve: those that systemd passes, else the one of -l and
+// -p; and the one of --gearman, if that was given.
 func listen(o *options, log *slog.Logger) (s sockets, err error) {
 	if s.beanstalk, err = listenBeanstalk(o, log); err != nil || o.gearman == "" {
 		return s, err
@@ -51,7 +53,7 @@ func listen(o *options, log *slog.Logger) (s sockets, err error) {
 	return s, explainListen(socketFlags{addr, port, "--gearman", "--gearman"}, err)
 }
 
-// checkGearmanAddr says what is wrong with the address of --gearman at sight.
+// checkGearmanAddr returns an error if the address of --gearman is wrong in itself.
 func checkGearmanAddr(addr string) error {
 	if addr == "" || addr == "unix:" {
 		return errors.New("it is missing; give one, such as 0.0.0.0:4730 or unix:/run/gearman.sock")
@@ -63,15 +65,15 @@ func checkGearmanAddr(addr string) error {
 	return err
 }
 
-// splitAddr takes apart an address as --gearman has it: unix:PATH, HOST:PORT or
-// HOST, with a default for the port.
+// splitAddr splits an address of --gearman, which is unix:PATH, HOST:PORT or HOST, into
+// the arguments of netio.Listen. port is the default.
 func splitAddr(addr string, port int) (string, int, error) {
 	if strings.HasPrefix(addr, "unix:") {
 		return addr, 0, nil
 	}
 	host, digits, err := net.SplitHostPort(addr)
 	if err != nil {
-		return addr, port, nil // no port; what is wrong shows when it is listened on
+		return addr, port, nil // no port; if something else is wrong, Listen finds it
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
@@ -80,6 +82,7 @@ func splitAddr(addr string, port int) (string, int, error) {
 	return cmp.Or(host, "0.0.0.0"), int(n), nil
 }
 
+// listenBeanstalk opens the sockets that speak beanstalkd's protocol.
 func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 	handed, err := activation.Listeners()
 	if err != nil {
@@ -105,15 +108,15 @@ func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
-// socketFlags is where a socket was to be, and which flags say so: its address,
-// and its address or port.
+// socketFlags says where a socket was to be opened, and by which flags, for an error.
 type socketFlags struct {
-	addr         string
-	port         int
-	flag, either string
+	addr   string
+	port   int
+	flag   string // sets the address
+	either string // sets the address or the port
 }
 
-// explainListen says what to do about an error in listening.
+// explainListen adds to an error from listening what to do about it.
 func explainListen(f socketFlags, err error) error {
 	where, hint := fmt.Sprintf("port %d of %s", f.port, f.addr), "check "+f.either
 	if strings.HasPrefix(f.addr, "unix:") {
@@ -137,16 +140,16 @@ func explainListen(f socketFlags, err error) error {
 	return fmt.Errorf("listening on %s: %w; %s", where, err, hint)
 }
 
-// descriptorsForClients is how many connections there may be with that limit on
-// open files, so that the binlog never wants for a descriptor: what is open now
-// stays, and each shard has to make its next segment, to sync the directory, and
-// to read an old segment. It is to be asked when all but the connections is open.
-// Without a binlog nothing is lost for want of one: 0, for as many as there are.
+// descriptorsForClients returns how many connections there may be under that limit on
+// open files, such that the binlog never lacks a descriptor: what is open now stays open,
+// and each shard needs some to make its next segment, to sync the directory, and to read
+// an old segment. Call it when everything but the connections is open. Without a binlog
+// no job is lost for lack of a descriptor, and it returns 0: no limit.
 func descriptorsForClients(limit uint64, o *options) int {
 	if o.binlog == "" {
 		return 0
 	}
-	open := 32 // about, where there is no /proc
+	open := 32 // a guess, for where there is no /proc
 	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
 		open = len(fds)
 	}

@@ -1,5 +1,7 @@
 package main
 
+// Becoming the user of -u.
+
 import (
 	"errors"
 	"fmt"
@@ -18,9 +20,10 @@ type identity struct {
 	groups   []int
 }
 
-// findUser looks a user up, before anything is bound: a mistake then leaves
-// nothing behind. A number that is nobody's name is an id. If no user has that,
-// the group has the same number: files on a volume may belong to such a one.
+// findUser looks up a user. It is called before any socket is bound, so that a mistake
+// leaves nothing behind. A number that is not a user's name is taken for an id. If no
+// user has that id, the group's id is the same number: files on a mounted volume may
+// belong to such a user.
 func findUser(name string) (*identity, error) {
 	u, err := user.Lookup(name)
 	if id, e := strconv.ParseUint(name, 10, 32); err != nil && e == nil && id < math.MaxUint32 {
@@ -57,10 +60,10 @@ func findUser(name string) (*identity, error) {
 
 // become drops the process's privileges to those of id, for good.
 func (id *identity) become() error {
-	// In this order: each step takes away the right to do the one before. Go
-	// applies them to all threads. Who is that user already, without the right to
-	// be another, may say -u too, as with beanstalkd; its groups are those
-	// that it was started with.
+	// In this order, since each step takes away the right to do the one before. Go
+	// applies them to all threads. A process that is that user already, and may not
+	// become another, may be given -u too, as with beanstalkd; it keeps the groups that
+	// it was started with.
 	const hint = "start as root, or leave -u out"
 	if err := syscall.Setgroups(id.groups); err != nil && !id.isOurs() {
 		return fmt.Errorf("becoming user %s: setting its groups: %w; %s", id.name, err, hint)
@@ -74,7 +77,7 @@ func (id *identity) become() error {
 	return nil
 }
 
-// isOurs tells whether the process is id already, with no way back.
+// isOurs reports whether the process is id already and cannot become another user.
 func (id *identity) isOurs() bool {
 	uid, euid, suid := unix.Getresuid()
 	gid, egid, sgid := unix.Getresgid()

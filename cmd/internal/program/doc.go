@@ -1,3 +1,3 @@
-// Package program is what sheafd and sheafperf both are and do at start: a
-// version, and the limit on open files raised.
+// Package program has what sheafd and sheafperf have in common: their version, and
+// raising the limit on open files at the start.
 package program

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// Version returns the version to show: the one that the linker has set, which
-// may be empty, else the one that the module was built at, else "devel".
+// Version returns the version to show: linked, which the linker has set, unless it is
+// empty; else the version of the module that was built; else "devel".
 func Version(linked string) string {
 	if linked != "" {
 		return linked
@@ -17,10 +17,10 @@ func Version(linked string) string {
 	return "devel"
 }
 
-// RaiseFileLimit raises the limit on open files to what the system allows, for
-// this process and those that it starts. It returns the limit in force, also with
-// an error; 0 if it is not known. Go raises it at start, too, but gives children
-// the old one unless it was set by hand.
+// RaiseFileLimit raises the limit on open files to the hard limit, for this process and
+// those that it starts. It returns the limit now in force, also with an error; 0 if that
+// is not known. (Go raises the limit at the start, too, but children get the old one
+// unless the program has set it itself.)
 func RaiseFileLimit() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
