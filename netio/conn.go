@@ -161,11 +161,7 @@ func (c *Conn) run() {
 func (c *Conn) turn(fd uintptr) (ended bool) {
 	c.fd = int(fd)
 	if !c.watched {
-		c.watched = true
-		if c.err = c.srv.hangups.watch(c.fd, c.id); c.err != nil {
-			if n := c.srv.unwatched.allow(time.Now()); n > 0 {
-				c.srv.log.Error("connection closed: cannot watch it", "err", c.err, "closed", n)
-			}
+		if c.err = c.watch(); c.err != nil {
 			return true
 		}
 	}
@@ -213,6 +209,18 @@ func (c *Conn) turn(fd uintptr) (ended bool) {
 			return false
 		}
 	}
+}
+
+// watch registers the connection with the hang-up watcher.
+func (c *Conn) watch() error {
+	c.watched = true
+	err := c.srv.hangups.watch(c.fd, c.id)
+	if err != nil {
+		if n := c.srv.unwatched.allow(time.Now()); n > 0 {
+			c.srv.log.Error("connection closed: cannot watch it", "err", err, "closed", n)
+		}
+	}
+	return err
 }
 
 // park gives back what a connection needs only while it is awake. It reports false if the session was poked meanwhile and has

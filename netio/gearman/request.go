@@ -28,18 +28,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		typeSubmitJobEpoch, typeSubmitJobSched:
 		s.submit(typ, own)
 	case typeGrabJob, typeGrabJobUniq, typeGrabJobAll:
-		s.asleep = false
-		s.client.MarkWorker()
-		if !s.client.CanDoAny() {
-			s.answer(shard.NotFound, uint8(typ))
-			return
-		}
-		r := s.client.New(shard.Grab)
-		r.Tag = uint8(typ)
-		if len(s.rest) == 0 { // nothing sent after it has to wait with it
-			r.Timeout = int64(s.haste.patience())
-		}
-		s.queue(r)
+		s.grab(typ)
 	case typeWorkData, typeWorkWarning, typeWorkComplete, typeWorkException:
 		s.result(typ, a[0], body(a[1], own, false))
 	case typeWorkFail:
@@ -60,13 +49,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		b.B = appendHeader(b.B, typeEchoRes, len(a[0]))
 		s.conn.WriteBody(body(a[0], own, false))
 	case typePreSleep:
-		s.flush()
-		if s.client.Doze() {
-			s.haste.woken(time.Now())
-			s.say(typeNoop)
-		} else {
-			s.asleep = true
-		}
+		s.preSleep()
 	case typeCanDo, typeCanDoTimeout, typeCantDo, typeResetAbilities:
 		s.abilities(typ)
 	case typeSetClientID:
@@ -74,14 +57,7 @@ func (s *session) serve(typ uint32, own []byte) {
 		s.protocol.describe(s, func(d *description) { d.id = id })
 	case typeAllYours: // says that the worker uses no other server; there is nothing to do
 	case typeOptionReq:
-		if !bytes.EqualFold(untilNUL(a[0]), []byte("exceptions")) {
-			s.refuse(faultOption)
-			return
-		}
-		s.flush()
-		s.exceptions = true
-		b := s.buf()
-		b.B = appendPacket(b.B, typeOptionRes, a[0])
+		s.setOption(a[0])
 	case typeGetStatusUnique:
 		s.getStatusUnique(string(untilNUL(a[0])))
 	}
@@ -169,6 +145,45 @@ func (s *session) submit(typ uint32, own []byte) {
 		r.Body = body(payload, own, true)
 	}
 	s.queue(r)
+}
+
+// grab serves the three forms of GRAB_JOB.
+func (s *session) grab(typ uint32) {
+	s.asleep = false
+	s.client.MarkWorker()
+	if !s.client.CanDoAny() {
+		s.answer(shard.NotFound, uint8(typ))
+		return
+	}
+	r := s.client.New(shard.Grab)
+	r.Tag = uint8(typ)
+	if len(s.rest) == 0 { // nothing sent after it has to wait with it
+		r.Timeout = int64(s.haste.patience())
+	}
+	s.queue(r)
+}
+
+// preSleep serves PRE_SLEEP: NOOP at once if there is a job, else when one comes.
+func (s *session) preSleep() {
+	s.flush()
+	if s.client.Doze() {
+		s.haste.woken(time.Now())
+		s.say(typeNoop)
+	} else {
+		s.asleep = true
+	}
+}
+
+// setOption serves OPTION_REQ.
+func (s *session) setOption(option []byte) {
+	if !bytes.EqualFold(untilNUL(option), []byte("exceptions")) {
+		s.refuse(faultOption)
+		return
+	}
+	s.flush()
+	s.exceptions = true
+	b := s.buf()
+	b.B = appendPacket(b.B, typeOptionRes, option)
 }
 
 // result serves a worker's packet about its job.
