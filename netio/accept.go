@@ -1,6 +1,6 @@
 package netio
 
-// The accept loop, and what it does when the system has run out of something.
+// The accept loop, and what it does when the system has run out of descriptors or memory.
 
 import (
 	"errors"

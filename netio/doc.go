@@ -55,8 +55,8 @@
 //   - A connection that waits for input holds no buffer, nor does one whose session waits after Conn.Idle. An incomplete
 //     command is kept in a slice of exactly its size.
 //   - Nothing is allocated per wake-up in steady state.
-//   - A peer that does not read blocks its own goroutine, which then reads no more from it. At most 256 KiB and one
-//     answer are queued.
+//   - A peer that does not read blocks only its own connection's goroutine, which then reads no more from it. At most
+//     256 KiB and one answer are queued.
 //   - A panic in a session closes its connection and is logged. Nothing else is affected.
 //   - Running out of descriptors or memory delays new connections and does no harm to existing ones.
 //   - After Shutdown has returned nil no goroutine of the server is left.

@@ -36,20 +36,22 @@ type Processors struct {
 
 	awake atomic.Int32 // how many servers have connections that are awake
 
-	mu         sync.Mutex // guards what follows; whoever does not get it at once skips its look
-	at         time.Time  // when the last look was, and what it found
+	mu sync.Mutex // guards what follows; a look that does not get it at once is skipped
+
+	// When the last look was, and what it found.
+	at         time.Time
 	used       time.Duration
 	idle       time.Duration
-	idleKnown  bool // the last look did ask for idle
+	idleKnown  bool // idle is from the last look
 	counts     counts
-	countKnown bool // and for counts
+	countKnown bool // counts is from the last look
 
 	reduced bool // an experiment is running
 	normal  int  // how many threads there are without one
 	looks   int  // of the experiment, or of the comparison before or after it; the first of them calls mark
 	reasons int  // consecutive looks that found threads waiting
 
-	// What rate is reckoned from, set by mark: before an experiment, during one, and after it.
+	// Where rate counts from, set by mark: before an experiment, during one, and after it.
 	since   time.Time
 	written int64
 

@@ -34,8 +34,8 @@ const (
 // and a connection no more than reading a word that is seldom written.
 type pulse struct {
 	// left is how many beats remain, 0 when the pulse has ended. Connections set it to
-	// beats, the timer counts it down. Whoever changes it from 0, and the timer until it
-	// has made it 0, knows that nobody else sets the timer.
+	// beats, the timer counts it down. The timer is set again by the connection that
+	// found it 0, and otherwise only by the timer itself, so never by two at once.
 	left  atomic.Int32
 	timer *time.Timer // set unless left is 0
 

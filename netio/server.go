@@ -57,7 +57,7 @@ type Server struct {
 	hangups *hangups
 	pulse   *pulse
 
-	// What limits the log lines of an event, each of which any goroutine may cause.
+	// These limit how often an event is logged. Each has a lock of its own.
 	refused   throttle // a connection refused because of MaxConnections
 	shortages throttle // accepting became impossible
 	unwatched throttle // a connection that the hang-up watcher could not take

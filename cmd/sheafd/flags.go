@@ -139,7 +139,7 @@ func usage() string {
 		"if it comes a second or more after the first.\n"
 }
 
-// binlogConfig returns nil if there is to be no binlog.
+// binlogConfig returns the binlog's configuration, nil without -b.
 func (o *options) binlogConfig(log *slog.Logger) *binlog.Config {
 	if o.binlog == "" {
 		return nil

@@ -64,8 +64,8 @@ func (s *session) fillPut(r *shard.Request) {
 	r.Pri, r.Delay, r.TTR = s.cmd.pri, s.cmd.delay, max(s.cmd.ttr, 1)
 }
 
-// readBody takes what has arrived of the body of s.put. It reports false if more input
-// is needed first.
+// readBody reads more of the body of s.put, and queues the put when it is complete. It
+// reports false if more input is needed first.
 func (s *session) readBody() bool {
 	p := s.put
 	for {

@@ -113,7 +113,7 @@ func (s *session) Serve(in []byte) (n int, err error) {
 	return n, s.err
 }
 
-// end closes the connection, after saying why, and before that what is still to be said.
+// end writes the answers to what came before, then the ERROR f, and closes the connection.
 func (s *session) end(f fault, err error) {
 	s.refuse(f)
 	s.flush()
