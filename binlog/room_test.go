@@ -540,6 +540,9 @@ func TestNoDescriptors(t *testing.T) {
 				if !l.FitsPut(100) || l.Segment() == at {
 					t.Errorf("%v of %v: it does not go on in segment %d: %v", errno, op, l.Segment(), l.Err())
 				}
+				if op == faultfs.OpCreate && l.Segment() != at+1 {
+					t.Errorf("%v: the segment behind %d is %d: fifty tries a second use numbers up", errno, at, l.Segment())
+				}
 				s.does(0, func(l *binlog.Log) { l.Put(job(4, "a", "b")) })
 				want := s.store.Damages()
 				s.close()

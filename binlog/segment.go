@@ -218,6 +218,11 @@ func (l *Log) create() (*segment, error) {
 	}
 	path := filepath.Join(st.cfg.Dir, name.String())
 	f, err := st.fs.Create(path)
+	if isFull(err) || isScarce(err) {
+		// No file was made, so the next try may have the number, unless somebody has taken
+		// one behind it: there may be fifty tries a second until there is room.
+		st.lastIndex.CompareAndSwap(name.index, name.index-1)
+	}
 	if err != nil {
 		return nil, err
 	}
