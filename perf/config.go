@@ -77,7 +77,7 @@ func (c *Config) Validate() error {
 	bad(c.Duration <= 0, "--duration %v: must be more than nothing", c.Duration)
 	bad(c.WarmUp < 0, "--warm-up %v: must not be negative", c.WarmUp)
 	bad(c.Grace <= 0, "--grace %v: must be more than nothing", c.Grace)
-	if _, most := c.Body.Bounds(); most > 1<<30 {
+	if _, most := c.Body.Bounds(); most > maxBody {
 		bad(true, "--body %s: the protocol's largest body is 1 GiB", c.Body)
 	}
 	for _, d := range []struct {

@@ -63,7 +63,7 @@ const (
 	packetHeader = 12
 	// longestPacket is more than any server answers here: the longest body, and
 	// what stands before it.
-	longestPacket = 1<<30 + 1<<10
+	longestPacket = maxBody + 1<<10
 	// longestHandle is without the NUL that the protocol counts, too.
 	longestHandle = 63
 )

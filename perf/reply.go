@@ -27,6 +27,10 @@ const (
 	deadlineSoon
 )
 
+// maxBody is the largest body of beanstalkd's protocol, in bytes. A server that
+// announces more has gone wrong, and memory is not set aside for what it says.
+const maxBody = 1 << 30
+
 // longestLine is more than any server answers in one line.
 const longestLine = 4096
 
@@ -133,6 +137,9 @@ func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) 
 	size, valid := decimal(rest)
 	if !valid {
 		return n, n, nil
+	}
+	if size > maxBody {
+		return 0, 0, fmt.Errorf("the server announces a body of %d bytes with %q", size, r.line)
 	}
 	want := n + size + 2
 	if len(in) < want {
