@@ -56,6 +56,20 @@ func TestPartOfAClosedLoop(t *testing.T) {
 	}
 }
 
+// A closed loop that finishes no job has no rate to take a part of: an open loop
+// at a rate of 0 would be a closed one again, under the name of an open one.
+func TestPartOfNothing(t *testing.T) {
+	s := newTestSession(t, "", "cycle", func(c *Config) { c.Rate = Rate{part: 0.5} })
+	loads := 0
+	_, err := s.atRate("", func(string, float64) (Load, error) {
+		loads++
+		return Load{AnswerRate: 100}, nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "no job was finished") || loads != 1 {
+		t.Errorf("%d loads: %v", loads, err)
+	}
+}
+
 // Behind a closed loop more may be in flight, if anything is pipelined at all.
 func TestDepthOfAnOpenLoop(t *testing.T) {
 	for _, tt := range []struct {

@@ -189,6 +189,9 @@ func (s *session) atRate(name string, measure func(name string, rate float64) (L
 	if err != nil {
 		return l, err
 	}
+	if l.JobRate == 0 { // as with delays longer than the load
+		return l, fmt.Errorf("no job was finished in the closed loop within %v, so there is no rate to take %s of", s.cfg.Duration, r)
+	}
 	_, err = measure(strings.TrimPrefix(fmt.Sprintf("%s, at %s of the closed loop's rate", name, r), ", "), r.part*l.JobRate)
 	return l, err
 }
