@@ -391,7 +391,7 @@ func (l *load) silent() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s had no answer %v after the load; %s", plural(n, "command"), l.cfg.Grace, example)
+	return fmt.Sprintf("%s had no answer %v after the load; %s", plural(n, "command"), l.patience(), example)
 }
 
 // owed says how many jobs were put and have not come to a worker.
@@ -400,8 +400,12 @@ func (l *load) owed() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of the jobs that were put %s did not come within %v after the load", count(float64(n)), l.cfg.Grace+l.longestDelay)
+	return fmt.Sprintf("of the jobs that were put %s did not come within %v after the load", count(float64(n)), l.patience())
 }
+
+// patience is how long answers and jobs are waited for after the load: the last
+// job that was put may have the longest delay.
+func (l *load) patience() time.Duration { return l.cfg.Grace + l.longestDelay }
 
 // idle reports whether c is a worker's that waits for jobs of others.
 func (c *conn) idle() bool {

@@ -130,7 +130,7 @@ func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 		}
 	}
 	o.finish(measuring)
-	o.settle(ended, o.load.cfg.Grace+o.load.cfg.longestDelay())
+	o.settle(ended, o.load.patience())
 }
 
 // finish ends what is measured.

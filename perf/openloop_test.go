@@ -188,6 +188,17 @@ func TestCommandsThatWereNotAnswered(t *testing.T) {
 	}
 }
 
+// The time without an answer is the grace period and the longest delay.
+func TestTimeWithoutAnswers(t *testing.T) {
+	cfg := base.with(func(c *Config) { c.Grace, c.Delay = time.Second, Fixed(2) })
+	g := &group{name: "producer", mix: always(scriptProduce)}
+	c := &conn{group: g, ring: make([]pending, 2), tail: 1}
+	l := &load{cfg: &cfg, wire: newWire(&cfg), conns: []*conn{c}, longestDelay: cfg.longestDelay()}
+	if got := l.silent(); !strings.Contains(got, "had no answer 3s after the load") {
+		t.Error(got)
+	}
+}
+
 func TestLatenciesOfTheWindow(t *testing.T) {
 	r := recorder{from: 100, to: 200}
 	r.latency(0, 99, 150)
