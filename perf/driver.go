@@ -180,13 +180,15 @@ func (d *driver) leave() {
 	d.tell()
 }
 
-// tell publishes the counters.
+// tell publishes the counters. A script is shown as ended only after the job
+// that it put is shown as put: else settle could find nothing in flight and
+// every job done, and end the load before that job was.
 func (d *driver) tell() {
 	d.told.answers.Store(d.answers)
 	d.told.jobs.Store(d.jobs)
-	d.told.active.Store(int64(d.active))
 	d.told.put.Store(d.put)
 	d.told.done.Store(d.done)
+	d.told.active.Store(int64(d.active))
 }
 
 // exhausted reports whether no connection may begin another script.
