@@ -157,9 +157,6 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 		case <-give.C:
 			o.load.quit.Store(true)
 			<-ended
-			if o.load.ledger != nil {
-				o.load.ledger.moving()
-			}
 			o.m.silent, o.m.owed = o.load.silent(), o.load.owed()
 			return
 		case <-sleep.C:

@@ -125,12 +125,7 @@ func runProduce(s *session) error {
 // empty takes all jobs.
 func (s *session) empty() error {
 	if s.cfg.longestDelay() > 0 {
-		t, err := dialText(s.ctx, s.target.Addr)
-		if err != nil {
-			return err
-		}
-		defer t.Close()
-		if err := s.kickAll(t); err != nil {
+		if err := s.kickTubes(); err != nil {
 			return err
 		}
 	}

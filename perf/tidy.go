@@ -147,11 +147,6 @@ func (s *session) kickTubes() error {
 		return err
 	}
 	defer t.Close()
-	return s.kickAll(t)
-}
-
-// kickAll makes all jobs of the tubes ready.
-func (s *session) kickAll(t *text) error {
 	if s.ledger != nil {
 		s.ledger.moving()
 	}
@@ -159,14 +154,13 @@ func (s *session) kickAll(t *text) error {
 		if err := t.subscribe(s.tube(i), nil); err != nil {
 			return err
 		}
-		for range 2 { // the first kick takes what is buried, the second what is delayed
-			for kicked := "KICKED 1"; kicked != "KICKED 0"; {
-				answers, err := t.expect("KICKED ", "kick 1000000")
-				if err != nil {
-					return err
-				}
-				kicked = answers[0]
+		// A kick takes delayed jobs only where none is buried.
+		for kicked := ""; kicked != "KICKED 0"; {
+			answers, err := t.expect("KICKED ", "kick 1000000")
+			if err != nil {
+				return err
 			}
+			kicked = answers[0]
 		}
 	}
 	return nil
