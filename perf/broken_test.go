@@ -171,10 +171,10 @@ func TestLoadOfAServerThatIsCrowded(t *testing.T) {
 		})
 	}
 	silent := closedError(os.ErrDeadlineExceeded, "sent x")
-	if got := crowded(silent, 1).Error(); !strings.HasPrefix(got, "the server does not answer within 10s (sent x); it has answered on 1 connection before, so ") {
+	if got := explainLimit(silent, 1).Error(); !strings.HasPrefix(got, "the server does not answer within 10s (sent x); it has answered on 1 connection before, so ") {
 		t.Error(got)
 	}
-	if crowded(silent, 0) != silent {
+	if explainLimit(silent, 0) != silent {
 		t.Error("one that answers nobody is called crowded")
 	}
 }
@@ -191,7 +191,7 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	defer cancel()
 	s.ctx = ctx
 	began := time.Now()
-	if err := s.scenario.run(s); !errors.Is(err, errCut) || time.Since(began) > dialTimeout/2 {
+	if err := s.scenario.run(s); !errors.Is(err, errInterrupted) || time.Since(began) > dialTimeout/2 {
 		t.Errorf("after %v: %v", time.Since(began), err)
 	}
 }

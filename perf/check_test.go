@@ -247,7 +247,7 @@ func TestJobsThatComeAgain(t *testing.T) {
 			continue
 		}
 		p.op = opRelease
-		if got := l.forgone(a, &p, &reply{kind: notFound}, at+tt.came); got != tt.forgone {
+		if got := l.excused(a, &p, &reply{kind: notFound}, at+tt.came); got != tt.forgone {
 			t.Errorf("again %s: that the first client's release is NOT_FOUND is right: %v", tt.name, got)
 		}
 	}
@@ -270,14 +270,14 @@ func TestJobsThatSeveralHave(t *testing.T) {
 	l.sending(a, opDelete, number) // which comes too late
 	reserve(b, 2e9, 2e9+1)
 	l.sending(b, opRelease, number)
-	if !l.forgone(a, &pending{op: opDelete, number: number, began: at}, &reply{kind: notFound}, at+2e9+2) {
+	if !l.excused(a, &pending{op: opDelete, number: number, began: at}, &reply{kind: notFound}, at+2e9+2) {
 		t.Error("NOT_FOUND of the first delete is a mistake")
 	}
 	reserve(c, 2e9+3, 2e9+4)
 	l.sending(a, opRelease, number) // from a second script, and c has it
 	l.sending(c, opDelete, number)
 	l.answered(c, &pending{op: opDelete, number: number}, &reply{kind: deleted}, at+2e9+5)
-	l.abandon()
+	l.connsClosed()
 	if l.close(); l.sum() > 0 || l.deleted != 1 {
 		t.Error(l.report())
 	}
@@ -354,7 +354,7 @@ func TestJobsThatArePassedOver(t *testing.T) {
 		}
 		l.answered(conns[tt.conns[1]], &pending{op: opReserveNow, due: tt.again}, &reply{kind: timedOut}, 30)
 		reserve(tt.conns[2], urgent, tt.asked, 40)
-		if l.faults[nothingThere] != tt.fault || l.sum() != tt.fault {
+		if l.faults[falseTimeout] != tt.fault || l.sum() != tt.fault {
 			t.Errorf("one that %s, and TIMED_OUT: %s", tt.name, l.report())
 		}
 	}
@@ -396,7 +396,7 @@ func TestOrderBehindConnectionsThatAreClosed(t *testing.T) {
 	}
 	gone := &conn{ring: make([]pending, 2)}
 	gone.push(&pending{op: opReserve})
-	l.closing([]*conn{gone})
+	l.connsClosing([]*conn{gone})
 	for _, number := range []uint64{2, 1} {
 		body := make([]byte, headerCheck)
 		stampCheck(body, number)

@@ -117,14 +117,14 @@ func (c *Config) Loop() string {
 }
 
 // deeper is how many times as deep as a closed loop the open one behind it is.
-const deeper = 8
+const openDepthFactor = 8
 
 // openDepth is what the depth may be in an open loop. Behind a closed one it is
 // more, where pipelining is allowed at all: what is due shall wait in the
 // server, as it would if many others had sent it, and not here.
 func (c *Config) openDepth() int {
 	if c.Rate.part > 0 && c.Depth > 1 {
-		return deeper * c.Depth
+		return openDepthFactor * c.Depth
 	}
 	return c.Depth
 }
@@ -138,7 +138,7 @@ func (c *Config) longestDelay() time.Duration {
 // memory is about what large bodies take of the client: each connection that puts
 // and takes has one on its way out and one on its way in, there is the stock that
 // they are cut from, and as much again that is not collected yet.
-func (c *Config) memory() int64 {
+func (c *Config) memoryNeeded() int64 {
 	const small = 1 << 20 // connections share what they are read into
 	_, most := c.Body.Bounds()
 	if most <= small {

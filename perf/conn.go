@@ -33,17 +33,17 @@ type conn struct {
 	head, tail uint32
 	running    int   // scripts
 	quota      int64 // scripts that may still be begun; negative is no limit
-	line       int   // of the next put
-	cut        int   // of its body, in the stock
-	turn       int   // in the group's order of scripts
+	nextPut    int   // of the next put
+	nextBody   int   // of its body, in the stock
+	nextScript int   // in the group's order of scripts
 
-	in   []byte // the beginning of an answer that has not arrived whole, in a buffer of its own
-	want int    // how long that answer is, if that is known
-	out  []byte // what is still to be written
-	sent int    // of out
-	held int    // scripts that are begun when out has been written
-	full bool   // the socket took no more; the poller tells when it does
-	due  bool   // is in driver.dirty
+	partial  []byte // the beginning of an answer that has not arrived whole, in a buffer of its own
+	want     int    // how long that answer is, if that is known
+	out      []byte // what is still to be written
+	written  int    // of out
+	heldBack int    // scripts that are begun when out has been written
+	blocked  bool   // the socket took no more; the poller tells when it does
+	dirty    bool   // is in driver.dirty
 }
 
 // push puts p behind what is in flight. More than the depth is in flight when a

@@ -34,7 +34,7 @@ const (
 const expBound = 16
 
 // largestSample keeps sums and products of samples far away from overflow.
-const largestSample = 1 << 40
+const maxSample = 1 << 40
 
 // Fixed is the distribution that is always n.
 func Fixed(n int64) Dist { return Dist{lo: n} }
@@ -89,7 +89,7 @@ func parseNumber(text string) (int64, error) {
 		}
 	}
 	n, err := strconv.ParseUint(digits, 10, 63)
-	if err != nil || n > largestSample>>shift {
+	if err != nil || n > maxSample>>shift {
 		return 0, fmt.Errorf("%q is not a number such as 128 or 16K", text)
 	}
 	return int64(n) << shift, nil

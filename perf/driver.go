@@ -20,10 +20,10 @@ const (
 	// it begins no other script: as a client would wait that writes its commands
 	// one by one. Else a load of large bodies would be in memory as a whole before
 	// the first byte is sent. Ordinary loads stay below it.
-	mostUnwritten = 4 << 20
+	maxUnwritten = 4 << 20
 	// longestWait bounds how long a driver sleeps, and so how late it sees that
 	// it is to stop.
-	longestWait = 20 * time.Millisecond
+	maxWait = 20 * time.Millisecond
 )
 
 // A driver owns its connections: nothing of them is locked, and once a load
@@ -35,7 +35,7 @@ type driver struct {
 	starter  int     // whose turn it is
 	inbox    inbox   // of what other drivers have this one begin
 	arrivals arrivals
-	rec      recorder
+	recorder recorder
 	epfd     int
 	buf      []byte
 	dirty    []*conn // have something to write
@@ -48,7 +48,7 @@ type driver struct {
 	put, done     int64 // jobs put and deleted
 
 	clientCPU [2]time.Duration // the thread's at the begin and the end of the window
-	told      struct {         // for the others; the padding keeps it off the driver's own cache lines
+	published struct {         // for the others; the padding keeps it off the driver's own cache lines
 		_             [64]byte
 		answers, jobs atomic.Int64
 		active        atomic.Int64
@@ -77,24 +77,24 @@ func (d *driver) run() (err error) {
 	}
 	d.buf = make([]byte, readSize)
 	events := make([]unix.EpollEvent, 256)
-	defer d.leave()
+	defer d.finish()
 	d.beginFirst(clock())
 	for {
 		if err := d.flush(); err != nil {
 			return err
 		}
 		now := clock()
-		d.cross(now)
-		d.tell()
+		d.noteWindow(now)
+		d.publish()
 		if d.over() {
 			return nil
 		}
-		n, err := d.wait(events, d.nap(now))
+		n, err := d.wait(events, d.sleepTime(now))
 		if err != nil {
 			return err
 		}
 		for _, ev := range events[:n] {
-			if err := d.serve(ev); err != nil {
+			if err := d.handleEvent(ev); err != nil {
 				return err
 			}
 		}
@@ -131,11 +131,11 @@ func (d *driver) beginFirst(now int64) {
 
 // cross notes when the window of what is measured begins and ends, and whether
 // nothing more is to be begun.
-func (d *driver) cross(now int64) {
-	if !d.started && now >= d.rec.from {
+func (d *driver) noteWindow(now int64) {
+	if !d.started && now >= d.recorder.from {
 		d.started, d.clientCPU[0] = true, threadCPU()
 	}
-	if !d.ended && now >= d.rec.to {
+	if !d.ended && now >= d.recorder.to {
 		d.ended, d.clientCPU[1] = true, threadCPU()
 		d.stopping = true
 	}
@@ -146,11 +146,11 @@ func (d *driver) cross(now int64) {
 
 // over reports whether there is nothing left to do.
 func (d *driver) over() bool {
-	return d.load.quit.Load() || d.active == 0 && !d.load.waits && (d.stopping || d.exhausted())
+	return d.load.quit.Load() || d.active == 0 && !d.load.hasWorkers && (d.stopping || d.exhausted())
 }
 
 // serve does what the poller tells.
-func (d *driver) serve(ev unix.EpollEvent) error {
+func (d *driver) handleEvent(ev unix.EpollEvent) error {
 	if ev.Fd == inboxIndex {
 		d.beginOwed()
 		return nil
@@ -173,22 +173,22 @@ func (d *driver) serve(ev unix.EpollEvent) error {
 }
 
 // leave settles what a load that ends before its window leaves open.
-func (d *driver) leave() {
+func (d *driver) finish() {
 	if d.started && !d.ended {
 		d.clientCPU[1] = threadCPU()
 	}
-	d.tell()
+	d.publish()
 }
 
 // tell publishes the counters. A script is shown as ended only after the job
 // that it put is shown as put: else settle could find nothing in flight and
 // every job done, and end the load before that job was.
-func (d *driver) tell() {
-	d.told.answers.Store(d.answers)
-	d.told.jobs.Store(d.jobs)
-	d.told.put.Store(d.put)
-	d.told.done.Store(d.done)
-	d.told.active.Store(int64(d.active))
+func (d *driver) publish() {
+	d.published.answers.Store(d.answers)
+	d.published.jobs.Store(d.jobs)
+	d.published.put.Store(d.put)
+	d.published.done.Store(d.done)
+	d.published.active.Store(int64(d.active))
 }
 
 // exhausted reports whether no connection may begin another script.
@@ -202,12 +202,12 @@ func (d *driver) exhausted() bool {
 }
 
 // nap returns how long to wait if nothing comes.
-func (d *driver) nap(now int64) time.Duration {
-	until := now + int64(longestWait)
+func (d *driver) sleepTime(now int64) time.Duration {
+	until := now + int64(maxWait)
 	if !d.stopping && d.room() {
 		until = min(until, d.arrivals.next)
 	}
-	for _, edge := range [...]int64{d.rec.from, d.rec.to} {
+	for _, edge := range [...]int64{d.recorder.from, d.recorder.to} {
 		if edge > now {
 			until = min(until, edge)
 		}
@@ -244,7 +244,7 @@ func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, err
 // it.
 func (d *driver) room() bool {
 	for range d.starters {
-		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 && len(c.out) < mostUnwritten {
+		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 && len(c.out) < maxUnwritten {
 			return true
 		}
 		if d.starter++; d.starter == len(d.starters) {
@@ -256,7 +256,7 @@ func (d *driver) room() bool {
 
 // pace begins what the timetable says is due.
 func (d *driver) pace(now int64) {
-	for d.arrivals.next <= now && d.arrivals.next < d.rec.to && !d.stopping && d.room() {
+	for d.arrivals.next <= now && d.arrivals.next < d.recorder.to && !d.stopping && d.room() {
 		c := d.starters[d.starter]
 		if d.starter++; d.starter == len(d.starters) {
 			d.starter = 0
@@ -267,28 +267,28 @@ func (d *driver) pace(now int64) {
 
 // read takes what has arrived on c and serves it.
 func (d *driver) read(c *conn) error {
-	held := len(c.in)
+	held := len(c.partial)
 	buf := d.buf
 	if held > 0 {
-		buf = c.in[:cap(c.in)]
+		buf = c.partial[:cap(c.partial)]
 	}
 	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[held])), uintptr(len(buf)-held))
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		return nil
 	case errno != 0:
-		return d.lost(c, errno)
+		return d.connLost(c, errno)
 	case n == 0:
-		return d.lost(c, unix.ECONNRESET)
+		return d.connLost(c, unix.ECONNRESET)
 	}
 	in := buf[:held+int(n)]
 	if len(in) < c.want {
-		c.in = in // a long body goes on to arrive in place
+		c.partial = in // a long body goes on to arrive in place
 		return nil
 	}
 	now := clock()
 	if c.gearman != nil {
-		rest, err := d.hear(c, in, now)
+		rest, err := d.readPackets(c, in, now)
 		if err == nil {
 			d.keep(c, rest)
 		}
@@ -298,7 +298,7 @@ func (d *driver) read(c *conn) error {
 	for {
 		n, want, err := r.cut(in)
 		if err != nil {
-			return d.failed(c, err)
+			return d.connError(c, err)
 		}
 		if n == 0 {
 			c.want = want
@@ -317,22 +317,22 @@ func (d *driver) read(c *conn) error {
 func (d *driver) keep(c *conn, rest []byte) {
 	const least = 4096
 	if len(rest) == 0 {
-		c.in, c.want = c.in[:0], 0
+		c.partial, c.want = c.partial[:0], 0
 		return
 	}
-	if size := max(c.want, 2*len(rest), least); cap(c.in) < size {
-		c.in = append(make([]byte, 0, size), rest...)
+	if size := max(c.want, 2*len(rest), least); cap(c.partial) < size {
+		c.partial = append(make([]byte, 0, size), rest...)
 		return
 	}
-	c.in = c.in[:copy(c.in[:cap(c.in)], rest)]
+	c.partial = c.partial[:copy(c.partial[:cap(c.partial)], rest)]
 }
 
 // flush writes what the connections have to say.
 func (d *driver) flush() error {
 	for i := 0; i < len(d.dirty); i++ {
 		c := d.dirty[i]
-		c.due = false
-		if c.full {
+		c.dirty = false
+		if c.blocked {
 			continue
 		}
 		if err := d.write(c); err != nil {
@@ -345,35 +345,35 @@ func (d *driver) flush() error {
 
 // write writes what c has to say, as far as the socket takes it.
 func (d *driver) write(c *conn) error {
-	for c.sent < len(c.out) {
-		left := c.out[c.sent:]
+	for c.written < len(c.out) {
+		left := c.out[c.written:]
 		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&left[0])), uintptr(len(left)))
 		switch errno {
 		case 0:
-			c.sent += int(n)
+			c.written += int(n)
 		case unix.EINTR:
 		case unix.EAGAIN:
-			if c.sent > len(c.out)/2 {
-				c.out, c.sent = c.out[:copy(c.out, c.out[c.sent:])], 0
+			if c.written > len(c.out)/2 {
+				c.out, c.written = c.out[:copy(c.out, c.out[c.written:])], 0
 			}
-			return d.await(c, true)
+			return d.watchWritable(c, true)
 		default:
-			return d.lost(c, errno)
+			return d.connLost(c, errno)
 		}
 	}
-	c.out, c.sent = c.out[:0], 0
-	if c.held > 0 {
+	c.out, c.written = c.out[:0], 0
+	if c.heldBack > 0 {
 		d.beginHeld(c)
 	}
-	return d.await(c, false)
+	return d.watchWritable(c, false)
 }
 
 // await has the poller tell when c can be written to, or no longer.
-func (d *driver) await(c *conn, full bool) error {
-	if c.full == full {
+func (d *driver) watchWritable(c *conn, full bool) error {
+	if c.blocked == full {
 		return nil
 	}
-	c.full = full
+	c.blocked = full
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.index}
 	if full {
 		ev.Events |= unix.EPOLLOUT
@@ -382,15 +382,15 @@ func (d *driver) await(c *conn, full bool) error {
 }
 
 // lost is the error of a connection that the server has closed.
-func (d *driver) lost(c *conn, errno unix.Errno) error {
+func (d *driver) connLost(c *conn, errno unix.Errno) error {
 	what := "nothing was asked"
 	if n, first := d.load.unanswered(c); n > 0 {
 		what = "waiting for the answer to " + fmt.Sprintf("%q", first)
 	}
-	return d.failed(c, closedError(errno, what))
+	return d.connError(c, closedError(errno, what))
 }
 
-func (d *driver) failed(c *conn, err error) error {
+func (d *driver) connError(c *conn, err error) error {
 	return fmt.Errorf("%s %d: %w", c.group.name, c.number, err)
 }
 

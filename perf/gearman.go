@@ -63,9 +63,9 @@ const (
 	packetHeader = 12
 	// longestPacket is more than any server answers here: the longest body, and
 	// what stands before it.
-	longestPacket = maxBody + 1<<10
+	maxPacket = maxBody + 1<<10
 	// longestHandle is without the NUL that the protocol counts, too.
-	longestHandle = 63
+	maxHandle = 63
 )
 
 var (
@@ -112,7 +112,7 @@ func (p *packet) cut(in []byte) (n, want int, err error) {
 	}
 	p.kind = packetType(binary.BigEndian.Uint32(in[4:]))
 	size := binary.BigEndian.Uint32(in[8:])
-	if size > longestPacket {
+	if size > maxPacket {
 		return 0, 0, fmt.Errorf("the server sends a %v of %d bytes", p.kind, size)
 	}
 	n = packetHeader + int(size)
@@ -131,7 +131,7 @@ func (p *packet) handle() (handle, rest []byte, err error) {
 	if i := bytes.IndexByte(p.body, 0); i >= 0 {
 		handle, rest = p.body[:i], p.body[i+1:]
 	}
-	if len(handle) == 0 || len(handle) > longestHandle {
+	if len(handle) == 0 || len(handle) > maxHandle {
 		return nil, nil, fmt.Errorf("got %v: %w", *p, errNoHandle)
 	}
 	return handle, rest, nil

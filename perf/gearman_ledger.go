@@ -44,7 +44,7 @@ func (l *ledger) completed(numbers []uint64) {
 
 func (l *ledger) complete(number uint64) {
 	if p, i := l.find(number); p != nil && p.state[i] == leaving {
-		l.leave(number, p, i, 0)
+		l.markGone(number, p, i, 0)
 	}
 }
 

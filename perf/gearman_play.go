@@ -22,9 +22,9 @@ type gearmanConn struct {
 	// WORK_COMPLETE it has sent that no answer stands behind yet. Those are
 	// answered by the answer to the GRAB_JOB after them. With a ledger, also
 	// which jobs these are, those of earlier GRAB_JOBs first.
-	asleep bool
-	sent   int32
-	done   []uint64
+	asleep      bool
+	unconfirmed int32
+	done        []uint64
 }
 
 // A slot is a foreground job under way.
@@ -33,7 +33,7 @@ type slot struct {
 	used      bool
 	size      int // of the workload
 	handleLen int // 0: JOB_CREATED was not read yet
-	handle    [longestHandle]byte
+	handle    [maxHandle]byte
 }
 
 func newGearmanConn(g *group, function string) *gearmanConn {
@@ -52,7 +52,7 @@ func newGearmanConn(g *group, function string) *gearmanConn {
 }
 
 // job returns the slot of the job in flight with that handle, or nil.
-func (gc *gearmanConn) job(handle []byte) *slot {
+func (gc *gearmanConn) slotOf(handle []byte) *slot {
 	for i := range gc.slots {
 		if s := &gc.slots[i]; s.is(handle) {
 			return s
@@ -73,22 +73,22 @@ func (gc *gearmanConn) leave(s *slot) {
 
 // say appends the command that p's script has next. The slot of a foreground
 // job is p.line; the WORK_COMPLETEs that a GRAB_JOB answers for are p.from.
-func (d *driver) say(c *conn, p *pending) {
+func (d *driver) sendPacket(c *conn, p *pending) {
 	switch p.op {
 	case opSubmit, opSubmitBG:
 		d.submit(c, p)
 	case opGrab:
 		c.out = appendPacketHeader(c.out, packetGrab, 0)
-		p.from, c.gearman.sent = c.gearman.sent, 0
+		p.from, c.gearman.unconfirmed = c.gearman.unconfirmed, 0
 	}
 }
 
 // submit appends a job.
 func (d *driver) submit(c *conn, p *pending) {
 	w, gc := d.load.wire, c.gearman
-	size := w.puts[c.line].size
-	if c.line++; c.line == len(w.puts) {
-		c.line = 0
+	size := w.puts[c.nextPut].size
+	if c.nextPut++; c.nextPut == len(w.puts) {
+		c.nextPut = 0
 	}
 	kind := packetSubmitBG
 	if p.op == opSubmit {
@@ -97,9 +97,9 @@ func (d *driver) submit(c *conn, p *pending) {
 	c.out = appendPacketHeader(c.out, kind, len(gc.submit)+size)
 	c.out = append(c.out, gc.submit...)
 	at := len(c.out)
-	c.out = append(c.out, w.payload[c.cut:c.cut+size]...)
+	c.out = append(c.out, w.payload[c.nextBody:c.nextBody+size]...)
 	body := c.out[at:]
-	c.cut = (c.cut + stride) % variety
+	c.nextBody = (c.nextBody + stride) % variety
 	if p.op == opSubmit {
 		last := len(gc.free) - 1
 		p.line, gc.free = gc.free[last], gc.free[:last]
@@ -116,26 +116,26 @@ func (d *driver) submit(c *conn, p *pending) {
 
 // hear serves the packets in in and returns the beginning of one that has not
 // arrived whole.
-func (d *driver) hear(c *conn, in []byte, now int64) ([]byte, error) {
+func (d *driver) readPackets(c *conn, in []byte, now int64) ([]byte, error) {
 	var p packet
 	for {
 		n, want, err := p.cut(in)
 		if err != nil {
-			return nil, d.failed(c, err)
+			return nil, d.connError(c, err)
 		}
 		if n == 0 {
 			c.want = want
 			return in, nil
 		}
-		if err := d.heard(c, &p, now); err != nil {
-			return nil, d.failed(c, err)
+		if err := d.packetArrived(c, &p, now); err != nil {
+			return nil, d.connError(c, err)
 		}
 		in = in[n:]
 	}
 }
 
 // heard serves a packet.
-func (d *driver) heard(c *conn, p *packet, now int64) error {
+func (d *driver) packetArrived(c *conn, p *packet, now int64) error {
 	switch p.kind {
 	case packetNoop:
 		// One that does not come to a worker who sleeps has crossed with its
@@ -181,16 +181,16 @@ func packetOf(o op) packetType {
 // count counts jobs that are done, if they are what c's group counts. A job is
 // one operation, however many packets it took: how often workers are woken in
 // vain is up to the server, and nothing that it should be praised for.
-func (d *driver) count(c *conn, o op, jobs int64, now int64) {
+func (d *driver) countJobs(c *conn, o op, jobs int64, now int64) {
 	if o != c.group.counted || jobs == 0 {
 		return
 	}
 	d.answers += jobs
 	d.jobs += jobs
-	if d.rec.within(now) {
-		d.rec.answers += jobs
-		d.rec.jobs += jobs
-		d.rec.last = now
+	if d.recorder.inWindow(now) {
+		d.recorder.answers += jobs
+		d.recorder.jobs += jobs
+		d.recorder.last = now
 	}
 }
 
@@ -201,14 +201,14 @@ func (d *driver) created(c *conn, asked *pending, p *packet, now int64) error {
 		return err
 	}
 	d.put++
-	d.rec.latency(int(asked.op), asked.due, now)
+	d.recorder.latency(int(asked.op), asked.due, now)
 	if ledger := d.load.ledger; ledger != nil {
 		if err := ledger.created(asked.number, handle); err != nil {
 			return err
 		}
 	}
 	if asked.op == opSubmitBG {
-		d.count(c, opSubmitBG, 1, now)
+		d.countJobs(c, opSubmitBG, 1, now)
 		d.end(c, asked, now)
 		return nil
 	}
@@ -233,7 +233,7 @@ func (d *driver) result(c *conn, p *packet, now int64) error {
 	right := s != nil && markOf(result) == markResult && len(result) == s.size
 	if ledger != nil {
 		if s == nil {
-			s = gc.job(handle)
+			s = gc.slotOf(handle)
 		}
 		if s == nil {
 			ledger.completedAgain(handle)
@@ -246,7 +246,7 @@ func (d *driver) result(c *conn, p *packet, now int64) error {
 	done := s.pending // its slot may be taken by what is submitted next
 	gc.leave(s)
 	d.done++
-	d.count(c, opResult, 1, now)
+	d.countJobs(c, opResult, 1, now)
 	d.end(c, &done, now)
 	return nil
 }
@@ -266,7 +266,7 @@ func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 			return err
 		}
 	}
-	if c.group.waits {
+	if c.group.isWorker {
 		if len(workload) < headerMark {
 			return fmt.Errorf("job %s has a workload of %d bytes, which no client of this load has submitted", quote(handle), len(workload))
 		}
@@ -274,16 +274,16 @@ func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 	} else {
 		d.complete(c, handle, nil)
 	}
-	gc.sent++
+	gc.unconfirmed++
 	if ledger := d.load.ledger; ledger != nil {
 		ledger.sending(c, opDelete, number)
 		gc.done = append(gc.done, number)
 	}
-	if c.group.waits {
+	if c.group.isWorker {
 		d.send(c, &pending{due: now, began: now, script: asked.script})
 		return nil
 	}
-	d.rec.latency(int(opGrab), asked.due, now)
+	d.recorder.latency(int(opGrab), asked.due, now)
 	d.end(c, asked, now)
 	return nil
 }
@@ -303,16 +303,16 @@ func (d *driver) complete(c *conn, handle, workload []byte) {
 			stampCheck(result, numberOf(workload))
 		}
 	}
-	d.toWrite(c)
+	d.markDirty(c)
 }
 
 // confirmed takes the answer to a GRAB_JOB as that to the WORK_COMPLETEs before
 // it.
 func (d *driver) confirmed(c *conn, asked *pending, now int64) {
-	d.count(c, opGrab, int64(asked.from), now)
+	d.countJobs(c, opGrab, int64(asked.from), now)
 	if ledger := d.load.ledger; ledger != nil {
 		gc := c.gearman
-		if !c.group.waits { // of a foreground job its client tells the end
+		if !c.group.isWorker { // of a foreground job its client tells the end
 			ledger.completed(gc.done[:asked.from])
 		}
 		gc.done = gc.done[:copy(gc.done, gc.done[asked.from:])]
@@ -322,18 +322,18 @@ func (d *driver) confirmed(c *conn, asked *pending, now int64) {
 // noJob has a worker wait, or leaves a queue that is empty.
 func (d *driver) noJob(c *conn, asked *pending, now int64) {
 	d.confirmed(c, asked, now)
-	if !c.group.waits {
+	if !c.group.isWorker {
 		c.quota = 0
 		d.end(c, asked, now)
 		return
 	}
-	if d.rec.within(now) {
-		d.rec.vain++
+	if d.recorder.inWindow(now) {
+		d.recorder.noJobs++
 	}
 	c.running--
 	c.gearman.asleep = true
 	c.out = appendPacketHeader(c.out, packetPreSleep, 0)
-	d.toWrite(c)
+	d.markDirty(c)
 }
 
 // unfinished tells the ledger of the foreground jobs that were under way when a

@@ -15,7 +15,7 @@ import (
 // register tells the server which functions a worker can do, and waits until it
 // knows: CAN_DO has no answer, so an ECHO_REQ follows. Of a client, which names
 // the function with each job, the server learns nothing before.
-func (t *text) register(_ string, functions []string) error {
+func (t *plainConn) register(_ string, functions []string) error {
 	t.SetDeadline(time.Now().Add(dialTimeout))
 	var out []byte
 	for _, f := range functions {
@@ -72,7 +72,7 @@ func (s *session) dropFunctions() {
 // jobsOfFunctions counts what the server has of the jobs of the session's
 // functions, and names those that have some.
 func (s *session) jobsOfFunctions() (jobs int64, functions []string, err error) {
-	t, err := dialText(s.ctx, s.target.Addr)
+	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return 0, nil, err
 	}

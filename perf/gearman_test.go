@@ -427,13 +427,13 @@ func BenchmarkGearmanClient(b *testing.B) {
 
 // gearmanPlan does jobs that the replier has an answer for.
 func gearmanPlan(s *session, jobs int64) plan {
-	mix := always(s.words().put)
+	mix := always(s.vocabulary().putJob)
 	if s.scenario.Name == "gearman-grab" {
-		mix = always(s.words().take)
+		mix = always(s.vocabulary().takeJob)
 	}
 	return plan{groups: []*group{{
-		name: "connection", n: s.cfg.Connections, depth: s.cfg.Depth, mix: mix, counted: mix[0].script[0], quota: jobs, again: true,
-		use: s.tube, watch: s.window,
+		name: "connection", n: s.cfg.Connections, depth: s.cfg.Depth, mix: mix, counted: mix[0].script[0], quota: jobs, repeats: true,
+		use: s.tube, watch: s.tubeBlock,
 	}}}
 }
 

@@ -53,12 +53,12 @@ func TestLargeBodiesAreNotHeaped(t *testing.T) {
 // What would not fit into the memory all the same is refused, and nothing else.
 func TestBodiesThatTakeAllMemory(t *testing.T) {
 	for _, sc := range Scenarios() {
-		if c := sc.Config; c.memory() > 0 {
-			t.Errorf("%s takes %d bytes", sc.Name, c.memory())
+		if c := sc.Config; c.memoryNeeded() > 0 {
+			t.Errorf("%s takes %d bytes", sc.Name, c.memoryNeeded())
 		}
 	}
 	c := base.with(func(c *Config) { c.Connections, c.Body = 8, Fixed(1<<30) })
-	if got := c.memory(); got != 34<<30 {
+	if got := c.memoryNeeded(); got != 34<<30 {
 		t.Errorf("8 connections with 1 GiB each take %d", got)
 	}
 }

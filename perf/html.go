@@ -130,7 +130,7 @@ func (r *Report) pageEntry(e *Entry) pageEntry {
 	percentiles, series, name := r.curves(e)
 	plot("Latency: "+name, "medians of the rounds, less is better; both axes are logarithmic", plotPercentiles(percentiles))
 	plot("Throughput over time", "operations/s, all rounds", plotSeries(series))
-	for _, f := range e.figures() {
+	for _, f := range e.extraFigures() {
 		better := "less"
 		if f.More {
 			better = "more"
@@ -141,7 +141,7 @@ func (r *Report) pageEntry(e *Entry) pageEntry {
 }
 
 // figures lists what was measured beyond the loads.
-func (e *Entry) figures() (all []Figure) {
+func (e *Entry) extraFigures() (all []Figure) {
 	for i := range e.Results {
 		for _, f := range e.Results[i].Figures {
 			if !slices.ContainsFunc(all, func(g Figure) bool { return g.Name == f.Name }) {
@@ -164,7 +164,7 @@ func (r *Report) bars(e *Entry, rows []Row, figure string) (bars []bar) {
 			}
 			b := bar{name: strings.TrimSpace(r.Servers[s].Name + " " + row.Load), color: s, spread: v}
 			for i := range e.Results {
-				for _, f := range e.Results[i].figures() {
+				for _, f := range e.Results[i].comparedFigures() {
 					if e.Results[i].Server == r.Servers[s].Name && r.counts(&e.Results[i]) && f.Load == row.Load && f.Name == row.Name {
 						b.rounds = append(b.rounds, f.Value)
 					}

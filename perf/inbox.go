@@ -72,7 +72,7 @@ func (d *driver) beginOwed() {
 // producer may be another driver's. Producers are a load's first connections; a
 // body that names none, which takes a broken server, is made up for by any of
 // them, so that the load goes on.
-func (d *driver) release(from int32, now int64) {
+func (d *driver) releaseProducer(from int32, now int64) {
 	producers := d.load.starters
 	c := producers[uint32(from)%uint32(len(producers))]
 	if c.driver == d {

@@ -35,22 +35,22 @@ import (
 // What was ready when a server chose a job can be told from outside for some
 // jobs only: see passed.
 type ledger struct {
-	mu    sync.Mutex
-	last  uint64 // number given out
-	early int64  // how much sooner than after its delay a job may come, in nanoseconds
-	ttr   int64  // a client that has a job for less still has it; 0: until it is done
-	moved uint64 // of jobs up to this one it is not known when they are ready
-	given map[string]*recent
-	turn  uint64 // of the answer that is looked at: how many there were before
-	stray bool   // connections were closed that may have jobs without knowing it
-	pages map[uint64]*page
-	gone  map[uint64]int64 // pages whose jobs have all gone: when the last of them was known to have
-	ids   map[uint64]*idPage
+	mu            sync.Mutex
+	lastNumber    uint64 // number given out
+	delayLeeway   int64  // how much sooner than after its delay a job may come, in nanoseconds
+	ttr           int64  // a client that has a job for less still has it; 0: until it is done
+	delaysUnknown uint64 // of jobs up to this one it is not known when they are ready
+	reserves      map[string]*reserveHistory
+	turns         uint64 // of the answer that is looked at: how many there were before
+	strays        bool   // connections were closed that may have jobs without knowing it
+	pages         map[uint64]*page
+	gonePages     map[uint64]int64 // pages whose jobs have all gone: when the last of them was known to have
+	ids           map[uint64]*idPage
 
 	put, delivered, deleted int64
 	outlived                int64 // deliveries of jobs whose TTR was over
 	doubts                  bool  // there are jobs in doubt, or have been
-	open                    int64 // of which it is not known whether they were deleted
+	undecided               int64 // of which it is not known whether they were deleted
 	closed                  bool
 	faults                  [numFaults]int64
 	examples                []string
@@ -72,21 +72,21 @@ const pageSize = 1 << 14
 // A page is pageSize consecutive jobs. It is dropped when all of them have
 // gone, so that a check may go on for days.
 type page struct {
-	state [pageSize]jobState
-	told  [pageSize]int64  // when INSERTED was read; 0 if it was not
-	id    [pageSize]uint64 // 0 is not known yet
-	tube  [pageSize]string // that it was put into
-	pri   [pageSize]uint32
-	again [pageSize]bool   // it has come before
-	ready [pageSize]int64  // when its delay is over; 0 if it had none, or has come
-	by    [pageSize]*conn  // that has put it
-	turn  [pageSize]uint64 // of its INSERTED
-	sent  [pageSize]int64  // when it was put, or a little before
-	since [pageSize]int64  // from when on its TTR counts, or a little before; when it was known to have gone
-	conn  [pageSize]*conn  // that was given it last
-	doubt [pageSize]bool   // its TTR may have been over once, so that several think that they have it
-	ends  [pageSize]uint16 // deletes of it that have no answer yet
-	gone  int
+	state        [pageSize]jobState
+	insertedAt   [pageSize]int64  // when INSERTED was read; 0 if it was not
+	id           [pageSize]uint64 // 0 is not known yet
+	tube         [pageSize]string // that it was put into
+	pri          [pageSize]uint32
+	cameBefore   [pageSize]bool   // it has come before
+	readyAt      [pageSize]int64  // when its delay is over; 0 if it had none, or has come
+	putter       [pageSize]*conn  // that has put it
+	insertedTurn [pageSize]uint64 // of its INSERTED
+	putAt        [pageSize]int64  // when it was put, or a little before
+	since        [pageSize]int64  // from when on its TTR counts, or a little before; when it was known to have gone
+	holder       [pageSize]*conn  // that was given it last
+	inDoubt      [pageSize]bool   // its TTR may have been over once, so that several think that they have it
+	openDeletes  [pageSize]uint16 // deletes of it that have no answer yet
+	gone         int
 }
 
 // An idPage is a bit for each of 1<<16 ids that were given to a job.
@@ -105,7 +105,7 @@ const (
 	tooEarly
 	wrongOrder
 	jobNotFound
-	nothingThere
+	falseTimeout
 	wrongFunction
 	wrongResult
 	completedTwice
@@ -122,7 +122,7 @@ var faultNames = [numFaults]string{
 	tooEarly:       "before their delay was over",
 	wrongOrder:     "before one that was more urgent",
 	jobNotFound:    "NOT_FOUND and there",
-	nothingThere:   "TIMED_OUT and one was ready",
+	falseTimeout:   "TIMED_OUT and one was ready",
 	wrongFunction:  "by the name of another function",
 	wrongResult:    "results wrong",
 	completedTwice: "completed twice",
@@ -130,12 +130,12 @@ var faultNames = [numFaults]string{
 
 // mostExamples bounds what a report shows of a server that is thoroughly
 // broken.
-const mostExamples = 20
+const maxExamples = 20
 
 // newLedger is one of jobs with delays up to that many nanoseconds, and that time
 // to run; 0 is no limit.
 func newLedger(longestDelay, ttr int64) *ledger {
-	l := &ledger{early: leeway(longestDelay), pages: make(map[uint64]*page), gone: make(map[uint64]int64), ids: make(map[uint64]*idPage), given: make(map[string]*recent)}
+	l := &ledger{delayLeeway: leeway(longestDelay), pages: make(map[uint64]*page), gonePages: make(map[uint64]int64), ids: make(map[uint64]*idPage), reserves: make(map[string]*reserveHistory)}
 	if ttr > 0 {
 		l.ttr = ttr - leeway(ttr)
 	}
@@ -147,38 +147,38 @@ func newLedger(longestDelay, ttr int64) *ledger {
 func (l *ledger) next(tube string, delay int64, pri uint32) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.last++
-	key, i := l.last/pageSize, l.last%pageSize
+	l.lastNumber++
+	key, i := l.lastNumber/pageSize, l.lastNumber%pageSize
 	if l.pages[key] == nil {
 		l.pages[key] = new(page)
 	}
 	p := l.pages[key]
-	p.state[i], p.tube[i], p.pri[i], p.sent[i] = onItsWay, tube, pri, clock()
+	p.state[i], p.tube[i], p.pri[i], p.putAt[i] = onItsWay, tube, pri, clock()
 	if delay > 0 {
-		p.ready[i] = p.sent[i] + delay
+		p.readyAt[i] = p.putAt[i] + delay
 	}
-	return l.last
+	return l.lastNumber
 }
 
 // moving is told before delayed jobs are kicked: of those put so far it is not
 // known any more when they are ready.
-func (l *ledger) moving() {
+func (l *ledger) forgetDelays() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.moved = l.last
+	l.delaysUnknown = l.lastNumber
 }
 
 // closing is told of connections that are closed. Where a reserve was not answered
 // the server may give a job nevertheless, and take it back when it learns that
 // nobody is there: from then on nobody knows which jobs are ready.
-func (l *ledger) closing(conns []*conn) {
+func (l *ledger) connsClosing(conns []*conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range conns {
 		for i := c.head; i != c.tail; i++ {
 			switch c.ring[i&uint32(len(c.ring)-1)].op {
 			case opReserve, opReserveNow:
-				l.stray = true
+				l.strays = true
 			}
 		}
 	}
@@ -199,9 +199,9 @@ func (l *ledger) sending(c *conn, o op, number uint64) {
 		return
 	}
 	if o == opDelete {
-		p.ends[i]++
+		p.openDeletes[i]++
 	}
-	if p.state[i] != withClient || p.conn[i] != c {
+	if p.state[i] != withClient || p.holder[i] != c {
 		return // a fault was told before, or it is another's by now
 	}
 	p.state[i] = onItsWay
@@ -215,7 +215,7 @@ func (l *ledger) sending(c *conn, o op, number uint64) {
 func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn++
+	l.turns++
 	switch {
 	case r.kind == inserted:
 		l.inserted(c, p.number, r.id, now)
@@ -229,17 +229,17 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 		}
 	case r.kind == timedOut:
 		for tube := range c.watched {
-			l.recent(tube).add(c, l.turn, p.due, now, noJob, nil)
+			l.history(tube).add(c, l.turns, p.due, now, noJob, nil)
 		}
 	case r.kind == notFound:
 		l.notFound(p)
 	case r.kind == touched:
-		if pg, i := l.find(p.number); pg != nil && pg.state[i] == withClient && pg.conn[i] == c {
+		if pg, i := l.find(p.number); pg != nil && pg.state[i] == withClient && pg.holder[i] == c {
 			pg.since[i] = max(pg.since[i], p.due)
 		}
 	case r.kind == deleted:
 		if pg, i := l.find(p.number); pg != nil && pg.state[i] != unknownJob && pg.state[i] != goneJob {
-			l.leave(p.number, pg, i, now)
+			l.markGone(p.number, pg, i, now)
 		}
 	}
 }
@@ -249,7 +249,7 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 // job is who kicks it, unless several have it.
 func (l *ledger) notFound(p *pending) {
 	pg, i := l.find(p.number)
-	if pg == nil || pg.ends[i] > 0 || pg.doubt[i] {
+	if pg == nil || pg.openDeletes[i] > 0 || pg.inDoubt[i] {
 		return
 	}
 	if s := pg.state[i]; s == onItsWay || s == withClient {
@@ -260,12 +260,12 @@ func (l *ledger) notFound(p *pending) {
 
 // over reports whether the TTR of a job may be over, if it did not count before
 // from.
-func (l *ledger) over(from, now int64) bool { return l.ttr > 0 && now-from >= l.ttr }
+func (l *ledger) ttrOver(from, now int64) bool { return l.ttr > 0 && now-from >= l.ttr }
 
 // forgone is told of an answer to c that ends a load otherwise, and reports
 // whether it is right, since the TTR of the job in hand was over and another has
 // it.
-func (l *ledger) forgone(c *conn, p *pending, r *reply, now int64) bool {
+func (l *ledger) excused(c *conn, p *pending, r *reply, now int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch p.op {
@@ -283,14 +283,14 @@ func (l *ledger) forgone(c *conn, p *pending, r *reply, now int64) bool {
 	if pg == nil {
 		return true // that other one has deleted it
 	}
-	if !pg.doubt[i] && !l.over(p.began, now) {
+	if !pg.inDoubt[i] && !l.ttrOver(p.began, now) {
 		return false
 	}
-	pg.doubt[i], l.doubts = true, true
+	pg.inDoubt[i], l.doubts = true, true
 	if p.op == opDelete {
-		pg.ends[i]--
+		pg.openDeletes[i]--
 	}
-	if s := pg.state[i]; (s == withClient || s == leaving) && pg.conn[i] == c {
+	if s := pg.state[i]; (s == withClient || s == leaving) && pg.holder[i] == c {
 		pg.state[i] = onItsWay // to the other one, who does not know it yet
 	}
 	return true
@@ -319,12 +319,12 @@ func (l *ledger) inserted(c *conn, number uint64, text []byte, now int64) {
 	if p == nil {
 		return // gone already: it was delivered and deleted before this answer was read
 	}
-	p.told[i], p.by[i], p.turn[i] = max(now, 1), c, l.turn
+	p.insertedAt[i], p.putter[i], p.insertedTurn[i] = max(now, 1), c, l.turns
 	if p.id[i] != 0 && p.id[i] != id {
 		l.fault(wrongJob, "job %d was inserted as %s and reserved as %d", number, text, p.id[i])
 	}
 	p.id[i] = id
-	l.drop(number, p)
+	l.dropPage(number, p)
 }
 
 func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
@@ -334,8 +334,8 @@ func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 		return 0
 	}
 	number = numberOf(r.body)
-	if end, all := l.gone[number/pageSize]; all {
-		if l.over(asked, end) {
+	if end, all := l.gonePages[number/pageSize]; all {
+		if l.ttrOver(asked, end) {
 			l.outlived++
 			return number
 		}
@@ -355,55 +355,55 @@ func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 	if !c.watched[p.tube[i]] {
 		l.fault(strangeTube, "job %d, id %s, is of %s, which %s %d does not watch", number, r.id, p.tube[i], c.group.name, c.number)
 	}
-	if by := p.ready[i] - now; p.ready[i] > 0 && by > l.early && number > l.moved {
+	if by := p.readyAt[i] - now; p.readyAt[i] > 0 && by > l.delayLeeway && number > l.delaysUnknown {
 		l.fault(tooEarly, "job %d, id %s, by %v", number, r.id, time.Duration(by).Round(time.Millisecond))
 	}
 	// Who had it first may not have read that yet, if its TTR may be over.
-	if p.ready[i] == 0 && !p.again[i] && !l.stray && !l.over(p.sent[i], now) {
-		l.passed(c, p, i, r.id, asked, now)
+	if p.readyAt[i] == 0 && !p.cameBefore[i] && !l.strays && !l.ttrOver(p.putAt[i], now) {
+		l.checkOrder(c, p, i, r.id, asked, now)
 	}
-	p.ready[i], p.again[i] = 0, true // it may be released, and come at once
-	l.hand(c, p, i, number, r.id, max(asked, p.sent[i]), now)
+	p.readyAt[i], p.cameBefore[i] = 0, true // it may be released, and come at once
+	l.handTo(c, p, i, number, r.id, max(asked, p.putAt[i]), now)
 	return number
 }
 
 // hand gives a job to c, which had it not before from and may have read that late.
-func (l *ledger) hand(c *conn, p *page, i int, number uint64, id []byte, from, now int64) {
+func (l *ledger) handTo(c *conn, p *page, i int, number uint64, id []byte, from, now int64) {
 	// Of two answers which say that a job was given either may be read first.
-	over := l.over(p.since[i], now) || l.over(from, now)
+	over := l.ttrOver(p.since[i], now) || l.ttrOver(from, now)
 	switch p.state[i] {
 	case withClient, leaving:
-		if !over && !p.doubt[i] {
+		if !over && !p.inDoubt[i] {
 			l.fault(deliveredTwice, "job %d, id %s, while a client had it", number, id)
 		} else {
 			l.outlived++
 		}
 	case goneJob:
 		// It may have gone when the TTR of this client was over as well.
-		if over = l.over(from, p.since[i]); !over {
+		if over = l.ttrOver(from, p.since[i]); !over {
 			l.fault(deliveredTwice, "job %d, id %s, after it had been deleted", number, id)
 		} else {
 			l.outlived++
 		}
 	case onItsWay:
-		over = over && p.conn[i] != nil // a release that is still under way may come too late
+		over = over && p.holder[i] != nil // a release that is still under way may come too late
 	}
 	if over {
-		p.doubt[i], l.doubts = true, true
+		p.inDoubt[i], l.doubts = true, true
 	}
-	p.conn[i] = c
+	p.holder[i] = c
 	if p.state[i] != goneJob {
 		p.state[i], p.since[i] = withClient, from
 	}
 }
 
 // A recent is the last answers to those who asked for jobs of a tube.
-type recent struct {
-	answers [64]given
-	next    int
+type reserveHistory struct {
+	last [64]servedReserve
+	next int
 }
 
-type given struct {
+type servedReserve struct {
 	asked, came int64 // when the reserve was sent, and the answer read
 	conn        *conn
 	turn        uint64
@@ -414,17 +414,17 @@ type given struct {
 // noJob is the priority of TIMED_OUT: any job is more urgent.
 const noJob = math.MaxUint64
 
-func (l *ledger) recent(tube string) *recent {
-	r := l.given[tube]
+func (l *ledger) history(tube string) *reserveHistory {
+	r := l.reserves[tube]
 	if r == nil {
-		r = new(recent)
-		l.given[tube] = r
+		r = new(reserveHistory)
+		l.reserves[tube] = r
 	}
 	return r
 }
 
-func (r *recent) add(c *conn, turn uint64, asked, came int64, pri uint64, id []byte) {
-	r.answers[r.next%len(r.answers)] = given{asked, came, c, turn, pri, string(id)}
+func (r *reserveHistory) add(c *conn, turn uint64, asked, came int64, pri uint64, id []byte) {
+	r.last[r.next%len(r.last)] = servedReserve{asked, came, c, turn, pri, string(id)}
 	r.next++
 }
 
@@ -436,68 +436,68 @@ func (r *recent) add(c *conn, turn uint64, asked, came int64, pri uint64, id []b
 // and a command is sent after the clock is. What one connection asks is answered
 // in turn, also what was sent in one go: there it is the turns that tell. Nor may
 // there have been a TIMED_OUT then.
-func (l *ledger) passed(c *conn, p *page, i int, id []byte, asked, now int64) {
-	r, pri := l.recent(p.tube[i]), uint64(p.pri[i])
-	for k := range r.answers {
-		other := &r.answers[k]
-		if other.pri <= pri || p.told[i] == 0 {
+func (l *ledger) checkOrder(c *conn, p *page, i int, id []byte, asked, now int64) {
+	r, pri := l.history(p.tube[i]), uint64(p.pri[i])
+	for k := range r.last {
+		other := &r.last[k]
+		if other.pri <= pri || p.insertedAt[i] == 0 {
 			continue
 		}
-		there := p.told[i] <= other.asked || p.by[i] == other.conn && p.turn[i] < other.turn
+		there := p.insertedAt[i] <= other.asked || p.putter[i] == other.conn && p.insertedTurn[i] < other.turn
 		behind := other.came <= asked || c == other.conn
 		switch {
 		case !there || !behind:
 			continue
 		case other.pri == noJob:
-			l.fault(nothingThere, "%s %d, when id %s of %s was", other.conn.group.name, other.conn.number, id, p.tube[i])
+			l.fault(falseTimeout, "%s %d, when id %s of %s was", other.conn.group.name, other.conn.number, id, p.tube[i])
 		default:
 			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, pri)
 		}
 		break
 	}
-	r.add(c, l.turn, asked, now, pri, id)
+	r.add(c, l.turns, asked, now, pri, id)
 }
 
 // leave notes that a job has gone.
-func (l *ledger) leave(number uint64, p *page, i int, now int64) {
+func (l *ledger) markGone(number uint64, p *page, i int, now int64) {
 	p.state[i], p.since[i] = goneJob, now
 	p.gone++
 	l.deleted++
-	l.drop(number, p)
+	l.dropPage(number, p)
 }
 
 // drop forgets a page of which nothing more is to be learnt.
-func (l *ledger) drop(number uint64, p *page) {
+func (l *ledger) dropPage(number uint64, p *page) {
 	if p.gone < pageSize {
 		return
 	}
-	for _, told := range p.told {
+	for _, told := range p.insertedAt {
 		if told == 0 {
 			return
 		}
 	}
 	delete(l.pages, number/pageSize)
-	l.gone[number/pageSize] = slices.Max(p.since[:])
+	l.gonePages[number/pageSize] = slices.Max(p.since[:])
 }
 
 func (l *ledger) fault(f fault, format string, args ...any) {
 	l.faults[f]++
-	if len(l.examples) < mostExamples {
+	if len(l.examples) < maxExamples {
 		l.examples = append(l.examples, faultNames[f]+": "+fmt.Sprintf(format, args...))
 	}
 }
 
 // abandon is told when all connections of a load have been closed: the jobs
 // that they had come back.
-func (l *ledger) abandon() {
+func (l *ledger) connsClosed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.pages {
 		for i, s := range p.state {
 			switch {
 			case s == unknownJob || s == goneJob:
-			case p.ends[i] > 0:
-				p.state[i], p.ends[i] = leftOpen, 0
+			case p.openDeletes[i] > 0:
+				p.state[i], p.openDeletes[i] = leftOpen, 0
 			case s == withClient:
 				p.state[i] = onItsWay
 			}
@@ -512,7 +512,7 @@ func (l *ledger) missing() (n int64) {
 	defer l.mu.Unlock()
 	for _, p := range l.pages {
 		for i, s := range p.state {
-			if p.told[i] != 0 && s == onItsWay {
+			if p.insertedAt[i] != 0 && s == onItsWay {
 				n++
 			}
 		}
@@ -526,17 +526,17 @@ func (l *ledger) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	for key := uint64(0); key <= l.last/pageSize; key++ {
+	for key := uint64(0); key <= l.lastNumber/pageSize; key++ {
 		p := l.pages[key]
 		if p == nil {
 			continue
 		}
 		for i, s := range p.state {
 			number := key*pageSize + uint64(i)
-			if p.told[i] != 0 && s == leftOpen {
-				l.open++
+			if p.insertedAt[i] != 0 && s == leftOpen {
+				l.undecided++
 			}
-			if p.told[i] != 0 && s == onItsWay {
+			if p.insertedAt[i] != 0 && s == onItsWay {
 				l.fault(lostJob, "job %d, id %d, was put and did not come", number, p.id[i])
 			}
 		}
@@ -559,8 +559,8 @@ func (l *ledger) report() string {
 		deliveries = "delivery"
 	}
 	fmt.Fprintf(&b, "%s put, %s %s, %s deleted", plural(l.put, "job"), count(float64(l.delivered)), deliveries, count(float64(l.deleted)))
-	if l.open > 0 {
-		fmt.Fprintf(&b, " and %s more whose end was not answered before the load's", count(float64(l.open)))
+	if l.undecided > 0 {
+		fmt.Fprintf(&b, " and %s more whose end was not answered before the load's", count(float64(l.undecided)))
 	}
 	if l.sum() == 0 {
 		switch {

@@ -18,15 +18,15 @@ import (
 
 // A group is connections that do the same.
 type group struct {
-	name    string // of one of its connections, in errors
-	n       int
-	depth   int   // scripts at once
-	mix     mix   // what they do
-	counted op    // a job counts when this is answered
-	quota   int64 // scripts that all of them together begin; negative is no limit
-	again   bool  // a script that ends is followed by another
-	waits   bool  // these are workers: they wait in reserve until the load is over
-	starts  bool  // scripts are begun by the timetable, or when a worker is done
+	name     string // of one of its connections, in errors
+	n        int
+	depth    int   // scripts at once
+	mix      mix   // what they do
+	counted  op    // a job counts when this is answered
+	quota    int64 // scripts that all of them together begin; negative is no limit
+	repeats  bool  // a script that ends is followed by another
+	isWorker bool  // these are workers: they wait in reserve until the load is over
+	starts   bool  // scripts are begun by the timetable, or when a worker is done
 
 	use   func(i int) string   // the tube that connection i uses; nil is none
 	watch func(i int) []string // what it watches; nil is default
@@ -37,45 +37,45 @@ type group struct {
 
 // A plan is a load that has not begun.
 type plan struct {
-	name     string // in the report
-	groups   []*group
-	rate     float64 // 0 is a closed loop
-	hands    bool    // latency from put to RESERVED is of interest
-	warmUp   time.Duration
-	duration time.Duration // 0: until the quotas are used up
+	name         string // in the report
+	groups       []*group
+	rate         float64 // 0 is a closed loop
+	timesHandoff bool    // latency from put to RESERVED is of interest
+	warmUp       time.Duration
+	duration     time.Duration // 0: until the quotas are used up
 }
 
 // A load is a plan that is being carried out. What is not atomic does not
 // change while drivers run.
 type load struct {
 	plan
-	cfg      *Config
-	wire     *wire
-	ledger   *ledger // nil unless everything is checked
-	gearman  bool    // spoken instead of beanstalkd's protocol
-	conns    []*conn
-	starters []*conn // those of all drivers
-	drivers  []*driver
-	waits    bool        // there are workers
-	stop     atomic.Bool // begin nothing more
-	quit     atomic.Bool // return
+	cfg        *Config
+	wire       *wire
+	ledger     *ledger // nil unless everything is checked
+	gearman    bool    // spoken instead of beanstalkd's protocol
+	conns      []*conn
+	starters   []*conn // those of all drivers
+	drivers    []*driver
+	hasWorkers bool        // there are workers
+	stop       atomic.Bool // begin nothing more
+	quit       atomic.Bool // return
 
 	longestDelay time.Duration // of a job
 }
 
 // A measurement is what came of a load.
 type measurement struct {
-	rec       recorder
-	answers   int64         // all the time, not only while it was measured
-	elapsed   time.Duration // that was measured
-	clientCPU time.Duration
-	threads   int           // of the client
-	busiest   time.Duration // CPU of its busiest thread
-	server    serverUsage
-	series    []Sample
-	silent    string // what was not answered at the end, if something
-	owed      string // which jobs did not come, if some
-	cut       bool   // the load was ended before its time
+	rec        recorder
+	answers    int64         // all the time, not only while it was measured
+	elapsed    time.Duration // that was measured
+	clientCPU  time.Duration
+	threads    int           // of the client
+	busiest    time.Duration // CPU of its busiest thread
+	server     serverUsage
+	series     []Sample
+	unanswered string // what was not answered at the end, if something
+	missing    string // which jobs did not come, if some
+	cut        bool   // the load was ended before its time
 }
 
 // ringSize returns a power of two that is larger than n.
@@ -125,19 +125,19 @@ func (l *load) connect(ctx context.Context, target *Target) error {
 		if g.starts && l.rate > 0 {
 			g.first = 0
 		}
-		l.waits = l.waits || g.waits
+		l.hasWorkers = l.hasWorkers || g.isWorker
 		for i := range g.n {
 			number := len(l.conns)
 			d := l.drivers[i%len(l.drivers)]
 			c := &conn{number: int32(number), group: g, driver: d, ring: make([]pending, ringSize(g.depth)), quota: -1}
-			c.line = number * 997 % lines
-			c.cut = number * 7 * stride % variety
-			c.turn = number * 37 % len(g.order)
+			c.nextPut = number * 997 % lines
+			c.nextBody = number * 7 * stride % variety
+			c.nextScript = number * 37 % len(g.order)
 			if g.quota >= 0 {
 				c.quota = g.quota/int64(g.n) + btoi(int64(i) < g.quota%int64(g.n))
 			}
 			if err := c.connect(ctx, target.Addr, i); err != nil {
-				return fmt.Errorf("%s %d: %w", g.name, number, crowded(err, number))
+				return fmt.Errorf("%s %d: %w", g.name, number, explainLimit(err, number))
 			}
 			l.conns = append(l.conns, c)
 			d.conns = append(d.conns, c)
@@ -151,7 +151,7 @@ func (l *load) connect(ctx context.Context, target *Target) error {
 }
 
 func (c *conn) connect(ctx context.Context, addr string, i int) error {
-	t, err := dialText(ctx, addr)
+	t, err := dialPlain(ctx, addr)
 	if err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func (l *load) quota() (sum int64) {
 
 func (l *load) close() {
 	if l.ledger != nil {
-		l.ledger.closing(l.conns)
+		l.ledger.connsClosing(l.conns)
 	}
 	for _, c := range l.conns {
 		unix.Close(c.fd)
@@ -241,7 +241,7 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	takeProcessors(len(l.drivers))
 	defer takeProcessors(-len(l.drivers))
 	for i, d := range l.drivers {
-		d.rec.from, d.rec.to = from, to
+		d.recorder.from, d.recorder.to = from, to
 		// A driver without producers has no share of the timetable.
 		share := float64(len(d.starters)) / float64(max(1, len(l.starters)))
 		d.arrivals = newArrivals(begin, l.rate, share, i, l.cfg.Poisson)
@@ -266,12 +266,12 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	}
 	m := &o.m
 	m.threads = len(l.drivers)
-	l.waiting(o.end, clock())
+	l.recordUnanswered(o.end, clock())
 	for _, d := range l.drivers {
 		if !d.exhausted() {
-			d.missed(o.end)
+			d.recordMissed(o.end)
 		}
-		m.rec.merge(&d.rec)
+		m.rec.merge(&d.recorder)
 		m.answers += d.answers
 		used := d.clientCPU[1] - d.clientCPU[0]
 		m.clientCPU += used
@@ -296,9 +296,9 @@ func (e *brokenError) Error() string { return e.what }
 func (m *measurement) broken() error {
 	var what []string
 	if m.rec.early > 0 {
-		what = append(what, fmt.Sprintf("%s came before the delay was over, by up to %s", plural(m.rec.early, "job"), micros(float64(m.rec.soonest)/1e3)))
+		what = append(what, fmt.Sprintf("%s came before the delay was over, by up to %s", plural(m.rec.early, "job"), micros(float64(m.rec.earliest)/1e3)))
 	}
-	for _, s := range []string{m.silent, m.owed} {
+	for _, s := range []string{m.unanswered, m.missing} {
 		if s != "" {
 			what = append(what, s)
 		}
@@ -311,23 +311,23 @@ func (m *measurement) broken() error {
 
 // missed records the arrivals of the timetable that were due before the end and
 // could not be sent: each took at least until then.
-func (d *driver) missed(end int64) {
+func (d *driver) recordMissed(end int64) {
 	if d.arrivals.interval == 0 {
 		return
 	}
-	d.rec.to = end
+	d.recorder.to = end
 	first := d.starters[0].group
 	for d.arrivals.next < end {
 		due := d.arrivals.take()
-		if due >= d.rec.from {
-			d.rec.late++
+		if due >= d.recorder.from {
+			d.recorder.late++
 		}
-		d.rec.latency(int(first.mix[0].script[0]), due, end)
+		d.recorder.latency(int(first.mix[0].script[0]), due, end)
 		if len(first.mix[0].script) > 1 {
-			d.rec.latency(wholeScript, due, end)
+			d.recorder.latency(wholeScript, due, end)
 		}
-		if d.load.hands {
-			d.rec.latency(handoff, due, end)
+		if d.load.timesHandoff {
+			d.recorder.latency(handoff, due, end)
 		}
 	}
 }
@@ -336,47 +336,47 @@ func (d *driver) missed(end int64) {
 // least until now. Without that, a server that stops answering would show the
 // latencies of the time before alone. Of jobs that did not come to a worker it is
 // not known when they were due, but for that it was before the end.
-func (l *load) waiting(end, now int64) {
+func (l *load) recordUnanswered(end, now int64) {
 	for _, d := range l.drivers {
 		for _, c := range d.conns {
 			for i := c.head; i != c.tail; i++ {
-				d.waited(c, &c.ring[i&uint32(len(c.ring)-1)], now)
+				d.recordUnansweredCommand(c, &c.ring[i&uint32(len(c.ring)-1)], now)
 			}
 			if c.gearman == nil {
 				continue
 			}
 			for i := range c.gearman.slots { // of which the ring has those without a handle
 				if s := &c.gearman.slots[i]; s.used && s.handleLen > 0 {
-					d.rec.latency(wholeScript, s.began, now)
+					d.recorder.latency(wholeScript, s.began, now)
 				}
 			}
 		}
 	}
-	if l.hands {
+	if l.timesHandoff {
 		for range l.missing() {
-			l.drivers[0].rec.latency(handoff, end-1, now)
+			l.drivers[0].recorder.latency(handoff, end-1, now)
 		}
 	}
 }
 
 // waited records a command that has no answer, and what it is part of.
-func (d *driver) waited(c *conn, p *pending, now int64) {
-	if c.group.waits && (p.op == opReserve || p.op == opGrab) { // nor does its answer tell anything
+func (d *driver) recordUnansweredCommand(c *conn, p *pending, now int64) {
+	if c.group.isWorker && (p.op == opReserve || p.op == opGrab) { // nor does its answer tell anything
 		return
 	}
-	d.rec.latency(int(p.op), p.due, now)
-	if !c.group.waits && len(c.group.mix[p.script].script) > 1 {
-		d.rec.latency(wholeScript, p.began, now)
+	d.recorder.latency(int(p.op), p.due, now)
+	if !c.group.isWorker && len(c.group.mix[p.script].script) > 1 {
+		d.recorder.latency(wholeScript, p.began, now)
 	}
-	if p.op == opPut && d.load.hands {
+	if p.op == opPut && d.load.timesHandoff {
 		if ready := p.due + d.load.wire.puts[p.line].delay; ready < now {
-			d.rec.latency(handoff, ready, now)
+			d.recorder.latency(handoff, ready, now)
 		}
 	}
 }
 
 // silent describes the commands that have no answer yet.
-func (l *load) silent() string {
+func (l *load) describeUnanswered() string {
 	n, example := 0, ""
 	for _, c := range l.conns {
 		if c.idle() {
@@ -395,7 +395,7 @@ func (l *load) silent() string {
 }
 
 // owed says how many jobs were put and have not come to a worker.
-func (l *load) owed() string {
+func (l *load) describeMissing() string {
 	n := l.missing()
 	if n == 0 {
 		return ""
@@ -409,21 +409,21 @@ func (l *load) patience() time.Duration { return l.cfg.Grace + l.longestDelay }
 
 // idle reports whether c is a worker's that waits for jobs of others.
 func (c *conn) idle() bool {
-	return c.group.waits && (c.gearman != nil || c.head == c.tail || c.front().op == opReserve)
+	return c.group.isWorker && (c.gearman != nil || c.head == c.tail || c.front().op == opReserve)
 }
 
 // missing is how many these are. With a ledger that is found out otherwise; and
 // of Gearman's jobs, for which their clients wait, it is answers that are
 // missing.
 func (l *load) missing() (n int64) {
-	if !l.waits || l.ledger != nil || l.gearman {
+	if !l.hasWorkers || l.ledger != nil || l.gearman {
 		return 0
 	}
 	for _, d := range l.drivers {
 		n += d.put - d.done
 	}
 	for _, c := range l.conns {
-		if c.group.waits && !c.idle() {
+		if c.group.isWorker && !c.idle() {
 			n-- // this one has come, and its delete has no answer
 		}
 	}

@@ -16,9 +16,9 @@ type Sample struct {
 }
 
 const (
-	glance      = 5 * time.Millisecond // how often it is looked whether a load is over
+	pollEvery   = 5 * time.Millisecond // how often it is looked whether a load is over
 	sampleEvery = 100 * time.Millisecond
-	mostSamples = 600
+	maxSamples  = 600
 )
 
 // A stage is where a load is.
@@ -55,7 +55,7 @@ type observer struct {
 	m        measurement
 	before   reading
 
-	sampled       int64
+	sampledAt     int64
 	answers, jobs int64
 	every         time.Duration
 }
@@ -72,7 +72,7 @@ type reading struct {
 
 func (o *observer) read() reading {
 	r := reading{procUsage: o.target.usage(), at: clock()}
-	r.answers, r.jobs = o.load.told()
+	r.answers, r.jobs = o.load.published()
 	return r
 }
 
@@ -89,10 +89,10 @@ func (r reading) since(before reading) serverUsage {
 }
 
 // told returns what the drivers have published.
-func (l *load) told() (answers, jobs int64) {
+func (l *load) published() (answers, jobs int64) {
 	for _, d := range l.drivers {
-		answers += d.told.answers.Load()
-		jobs += d.told.jobs.Load()
+		answers += d.published.answers.Load()
+		jobs += d.published.jobs.Load()
 	}
 	return answers, jobs
 }
@@ -101,10 +101,10 @@ func (l *load) told() (answers, jobs int64) {
 func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 	o.every = sampleEvery
 	if o.load.duration > 0 {
-		o.every = max(o.every, o.load.duration/mostSamples)
+		o.every = max(o.every, o.load.duration/maxSamples)
 	}
-	o.sampled = clock()
-	sleep := time.NewTicker(glance)
+	o.sampledAt = clock()
+	sleep := time.NewTicker(pollEvery)
 	defer sleep.Stop()
 	measuring := false
 	for {
@@ -148,7 +148,7 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 	o.load.stop.Store(true)
 	give := time.NewTimer(patience)
 	defer give.Stop()
-	sleep := time.NewTicker(glance)
+	sleep := time.NewTicker(pollEvery)
 	defer sleep.Stop()
 	for {
 		select {
@@ -157,7 +157,7 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 		case <-give.C:
 			o.load.quit.Store(true)
 			<-ended
-			o.m.silent, o.m.owed = o.load.silent(), o.load.owed()
+			o.m.unanswered, o.m.missing = o.load.describeUnanswered(), o.load.describeMissing()
 			return
 		case <-sleep.C:
 		}
@@ -165,13 +165,13 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 		for _, d := range o.load.drivers {
 			// What is done is read first: a job that is put meanwhile must not
 			// look done.
-			done += d.told.done.Load()
+			done += d.published.done.Load()
 		}
 		for _, d := range o.load.drivers {
-			active += d.told.active.Load()
-			put += d.told.put.Load()
+			active += d.published.active.Load()
+			put += d.published.put.Load()
 		}
-		if o.load.waits && active == 0 && done >= put {
+		if o.load.hasWorkers && active == 0 && done >= put {
 			o.load.quit.Store(true)
 		}
 	}
@@ -179,18 +179,18 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 
 // sample adds to the throughput over time, and shows the progress.
 func (o *observer) sample(now int64) {
-	since := time.Duration(now - o.sampled)
+	since := time.Duration(now - o.sampledAt)
 	if since < o.every {
 		return
 	}
-	answers, jobs := o.load.told()
+	answers, jobs := o.load.published()
 	s := Sample{
 		At:      float64(now-o.from) / 1e9,
 		Answers: float64(answers-o.answers) / since.Seconds(),
 		Jobs:    float64(jobs-o.jobs) / since.Seconds(),
 	}
-	o.answers, o.jobs, o.sampled = answers, jobs, now
-	if len(o.m.series) < 4*mostSamples {
+	o.answers, o.jobs, o.sampledAt = answers, jobs, now
+	if len(o.m.series) < 4*maxSamples {
 		o.m.series = append(o.m.series, s)
 	}
 	if o.watch != nil {

@@ -194,7 +194,7 @@ func TestTimeWithoutAnswers(t *testing.T) {
 	g := &group{name: "producer", mix: always(scriptProduce)}
 	c := &conn{group: g, ring: make([]pending, 2), tail: 1}
 	l := &load{cfg: &cfg, wire: newWire(&cfg), conns: []*conn{c}, longestDelay: cfg.longestDelay()}
-	if got := l.silent(); !strings.Contains(got, "had no answer 3s after the load") {
+	if got := l.describeUnanswered(); !strings.Contains(got, "had no answer 3s after the load") {
 		t.Error(got)
 	}
 }
@@ -221,14 +221,14 @@ func TestLatenciesOfTheWindow(t *testing.T) {
 func TestJobsThatComeEarly(t *testing.T) {
 	const second = int64(time.Second)
 	r := recorder{to: math.MaxInt64}
-	r.handed(5*second, 2*second, 3*second)
-	r.handed(5*second, 2*second, 4*second)
-	if r.early != 2 || r.soonest != 2*second || r.hist[handoff] != nil {
-		t.Errorf("%d early, by up to %d", r.early, r.soonest)
+	r.handoff(5*second, 2*second, 3*second)
+	r.handoff(5*second, 2*second, 4*second)
+	if r.early != 2 || r.earliest != 2*second || r.hist[handoff] != nil {
+		t.Errorf("%d early, by up to %d", r.early, r.earliest)
 	}
-	r.handed(5*second, 2*second, 5*second-int64(5*time.Millisecond)) // clocks that disagree
-	r.handed(9*second, 2*second, 5*second)                           // a body that was damaged
-	r.handed(5*second, 2*second, 6*second)
+	r.handoff(5*second, 2*second, 5*second-int64(5*time.Millisecond)) // clocks that disagree
+	r.handoff(9*second, 2*second, 5*second)                           // a body that was damaged
+	r.handoff(5*second, 2*second, 6*second)
 	if r.early != 2 || r.hist[handoff].TotalCount() != 3 {
 		t.Errorf("%d early, and %d in time or late", r.early, r.hist[handoff].TotalCount())
 	}

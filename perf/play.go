@@ -12,20 +12,20 @@ import (
 // begin begins a script on c that was due at due, or holds it back while c has too
 // much to write.
 func (d *driver) begin(c *conn, due int64) {
-	if len(c.out) >= mostUnwritten {
-		c.held++
+	if len(c.out) >= maxUnwritten {
+		c.heldBack++
 		return
 	}
 	g := c.group
-	p := pending{due: due, began: due, script: g.order[c.turn]}
-	if c.turn++; c.turn == len(g.order) {
-		c.turn = 0
+	p := pending{due: due, began: due, script: g.order[c.nextScript]}
+	if c.nextScript++; c.nextScript == len(g.order) {
+		c.nextScript = 0
 	}
 	if c.quota > 0 {
 		c.quota--
 	}
 	c.running++
-	if !g.waits {
+	if !g.isWorker {
 		d.active++
 	}
 	d.send(c, &p)
@@ -34,10 +34,10 @@ func (d *driver) begin(c *conn, due int64) {
 // beginHeld begins what begin has held back. It is due now: in an open loop
 // nothing is held back here, as room leaves it in the timetable.
 func (d *driver) beginHeld(c *conn) {
-	n := c.held
-	c.held = 0
+	n := c.heldBack
+	c.heldBack = 0
 	for now := clock(); n > 0; n-- {
-		if c.group.waits || !d.stopping && c.quota != 0 {
+		if c.group.isWorker || !d.stopping && c.quota != 0 {
 			d.begin(c, now)
 		}
 	}
@@ -49,7 +49,7 @@ func (d *driver) send(c *conn, p *pending) {
 	p.op = c.group.mix[p.script].script[p.step]
 	switch {
 	case c.gearman != nil:
-		d.say(c, p)
+		d.sendPacket(c, p)
 	case p.op == opPut:
 		d.putJob(c, p)
 	default:
@@ -59,13 +59,13 @@ func (d *driver) send(c *conn, p *pending) {
 		}
 	}
 	c.push(p)
-	d.toWrite(c)
+	d.markDirty(c)
 }
 
 // toWrite notes that c has something to write.
-func (d *driver) toWrite(c *conn) {
-	if !c.due {
-		c.due = true
+func (d *driver) markDirty(c *conn) {
+	if !c.dirty {
+		c.dirty = true
 		d.dirty = append(d.dirty, c)
 	}
 }
@@ -73,13 +73,13 @@ func (d *driver) toWrite(c *conn) {
 // putJob appends a put and its body.
 func (d *driver) putJob(c *conn, p *pending) {
 	w := d.load.wire
-	p.line = int32(c.line)
-	if c.line++; c.line == len(w.puts) {
-		c.line = 0
+	p.line = int32(c.nextPut)
+	if c.nextPut++; c.nextPut == len(w.puts) {
+		c.nextPut = 0
 	}
 	var body []byte
-	c.out, body = w.put(c.out, int(p.line), c.cut)
-	c.cut = (c.cut + stride) % variety
+	c.out, body = w.put(c.out, int(p.line), c.nextBody)
+	c.nextBody = (c.nextBody + stride) % variety
 	if len(body) >= headerReady {
 		stampReady(body, p.due+w.puts[p.line].delay)
 	}
@@ -95,7 +95,7 @@ func (d *driver) putJob(c *conn, p *pending) {
 // answered takes the answer to the oldest command in flight on c.
 func (d *driver) answered(c *conn, r *reply, now int64) error {
 	if c.head == c.tail {
-		return d.failed(c, fmt.Errorf("the server says %s, and nothing was asked", quote(r.line)))
+		return d.connError(c, fmt.Errorf("the server says %s, and nothing was asked", quote(r.line)))
 	}
 	p := *c.front() // its place may be taken by what is sent next
 	c.head++
@@ -106,22 +106,22 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 			p.due = now
 			d.send(c, &p)
 			return nil
-		case d.load.ledger != nil && d.load.ledger.forgone(c, &p, r, now):
-			d.forgo(c, &p, now)
+		case d.load.ledger != nil && d.load.ledger.excused(c, &p, r, now):
+			d.giveUpJob(c, &p, now)
 			return nil
 		}
-		return d.failed(c, fmt.Errorf("sent %q, got %s%s", d.load.wire.sent(&p, c.tube), quote(r.line), d.hint(&p, r, now)))
+		return d.connError(c, fmt.Errorf("sent %q, got %s%s", d.load.wire.sent(&p, c.tube), quote(r.line), d.hintFor(&p, r, now)))
 	}
 	if r.kind == timedOut {
-		d.foundNone(c, &p, r, now)
+		d.tubesEmpty(c, &p, r, now)
 		return nil
 	}
 	d.answers++
-	if d.rec.within(now) {
-		d.rec.answers++
+	if d.recorder.inWindow(now) {
+		d.recorder.answers++
 	}
-	if !c.group.waits || p.op != opReserve { // how long a worker waited for work tells nothing
-		d.rec.latency(int(p.op), p.due, now)
+	if !c.group.isWorker || p.op != opReserve { // how long a worker waited for work tells nothing
+		d.recorder.latency(int(p.op), p.due, now)
 	}
 
 	if ledger := d.load.ledger; ledger != nil {
@@ -135,22 +135,22 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 		p.keepID(r.id)
 		if len(r.body) >= headerFrom {
 			p.from = fromOf(r.body)
-			if d.load.hands && d.load.ledger == nil { // which nobody asks how long it took
-				d.rec.handed(readyOf(r.body), int64(d.load.longestDelay), now)
+			if d.load.timesHandoff && d.load.ledger == nil { // which nobody asks how long it took
+				d.recorder.handoff(readyOf(r.body), int64(d.load.longestDelay), now)
 			}
 		}
 	case opDelete:
 		d.done++
 	case opPeek:
 		if r.kind == found && !bytes.Equal(r.id, p.id[:p.idLen]) {
-			return d.failed(c, fmt.Errorf("sent %q, got %s", d.load.wire.sent(&p, c.tube), quote(r.line)))
+			return d.connError(c, fmt.Errorf("sent %q, got %s", d.load.wire.sent(&p, c.tube), quote(r.line)))
 		}
 	}
 	if p.op == c.group.counted {
 		d.jobs++
-		if d.rec.within(now) {
-			d.rec.jobs++
-			d.rec.last = now
+		if d.recorder.inWindow(now) {
+			d.recorder.jobs++
+			d.recorder.last = now
 		}
 	}
 	if p.step++; int(p.step) < len(c.group.mix[p.script].script) {
@@ -164,7 +164,7 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 
 // foundNone leaves tubes that are empty, as noJob does. That is no operation, nor
 // has it a latency: how often connections ask in vain is up to their number.
-func (d *driver) foundNone(c *conn, p *pending, r *reply, now int64) {
+func (d *driver) tubesEmpty(c *conn, p *pending, r *reply, now int64) {
 	if ledger := d.load.ledger; ledger != nil {
 		ledger.answered(c, p, r, now)
 	}
@@ -186,7 +186,7 @@ func (c *conn) hasJob() bool {
 }
 
 // hint is hint with what is known of the script.
-func (d *driver) hint(p *pending, r *reply, now int64) string {
+func (d *driver) hintFor(p *pending, r *reply, now int64) string {
 	ttr := time.Duration(d.load.cfg.TTR) * time.Second
 	if r.kind == notFound && now-p.began >= int64(ttr) {
 		return fmt.Sprintf("; the job may have outlived its --ttr of %d s", d.load.cfg.TTR)
@@ -196,9 +196,9 @@ func (d *driver) hint(p *pending, r *reply, now int64) string {
 
 // forgo ends p's script where another client was given its job and will finish
 // it.
-func (d *driver) forgo(c *conn, p *pending, now int64) {
+func (d *driver) giveUpJob(c *conn, p *pending, now int64) {
 	d.answers++
-	if !c.group.waits {
+	if !c.group.isWorker {
 		d.end(c, p, now)
 		return
 	}
@@ -213,18 +213,18 @@ func (p *pending) keepID(id []byte) { p.idLen = uint8(copy(p.id[:], id)) }
 func (d *driver) end(c *conn, p *pending, now int64) {
 	g := c.group
 	c.running--
-	if g.waits { // and goes on until the load quits: others may still put
+	if g.isWorker { // and goes on until the load quits: others may still put
 		d.begin(c, now)
 		if d.load.rate == 0 && !d.stopping {
-			d.release(p.from, now)
+			d.releaseProducer(p.from, now)
 		}
 		return
 	}
 	d.active--
 	if len(g.mix[p.script].script) > 1 {
-		d.rec.latency(wholeScript, p.began, now)
+		d.recorder.latency(wholeScript, p.began, now)
 	}
-	if g.again && !d.stopping && c.quota != 0 {
+	if g.repeats && !d.stopping && c.quota != 0 {
 		d.begin(c, now)
 	}
 }

@@ -68,13 +68,13 @@ type tail struct {
 	buf []byte
 }
 
-const longestTail = 4 << 10
+const maxTail = 4 << 10
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - longestTail; over > 0 {
+	if over := len(t.buf) - maxTail; over > 0 {
 		t.buf = append(t.buf[:0], t.buf[over:]...)
 	}
 	return len(p), nil

@@ -17,17 +17,17 @@ type Rate struct {
 
 // mostJobs and mostPart are far beyond what any load reaches.
 const (
-	mostJobs = 1e9
-	mostPart = 10
+	maxJobs = 1e9
+	maxPart = 10
 )
 
 // Set reads a number of jobs a second, such as 5000, or a part, such as 70%.
 func (r *Rate) Set(text string) error {
 	digits, isPart := strings.CutSuffix(text, "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	most := float64(mostJobs)
+	most := float64(maxJobs)
 	if isPart {
-		v, most = v/100, mostPart
+		v, most = v/100, maxPart
 	}
 	if err != nil || math.IsNaN(v) || v < 0 || v > most || isPart && v == 0 {
 		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a part of the closed loop's rate, such as 70%%", text)

@@ -33,13 +33,13 @@ type recorder struct {
 	from, to int64 // what is measured
 	hist     [numLatencies]*hdrhistogram.Histogram
 
-	answers int64 // within the window
-	jobs    int64 // likewise
-	vain    int64 // times that a Gearman worker was woken, or had done a job, and got none
-	late    int64 // arrivals of an open loop that were not sent before its end
-	early   int64 // jobs that came before their delay was over
-	soonest int64 // by how much the earliest of these did
-	last    int64 // when the last job was counted
+	answers  int64 // within the window
+	jobs     int64 // likewise
+	noJobs   int64 // times that a Gearman worker was woken, or had done a job, and got none
+	late     int64 // arrivals of an open loop that were not sent before its end
+	early    int64 // jobs that came before their delay was over
+	earliest int64 // by how much the earliest of these did
+	last     int64 // when the last job was counted
 }
 
 // latency records how long something took that was due at due. It counts where
@@ -66,26 +66,26 @@ func leeway(delay int64) int64 { return int64(10*time.Millisecond) + delay/1000 
 // delay of at most that long. One that comes too early is no quick one: that
 // would praise a server that ignores delays. It cannot be earlier than its
 // delay is long; what says so has been damaged.
-func (r *recorder) handed(ready, longestDelay, now int64) {
+func (r *recorder) handoff(ready, longestDelay, now int64) {
 	if by := ready - now; by > leeway(longestDelay) && by <= longestDelay {
 		r.early++
-		r.soonest = max(r.soonest, by)
+		r.earliest = max(r.earliest, by)
 		return
 	}
 	r.latency(handoff, ready, now)
 }
 
 // within reports whether now is measured.
-func (r *recorder) within(now int64) bool { return now >= r.from && now < r.to }
+func (r *recorder) inWindow(now int64) bool { return now >= r.from && now < r.to }
 
 // merge adds other's figures.
 func (r *recorder) merge(other *recorder) {
 	r.answers += other.answers
 	r.jobs += other.jobs
-	r.vain += other.vain
+	r.noJobs += other.noJobs
 	r.late += other.late
 	r.early += other.early
-	r.soonest = max(r.soonest, other.soonest)
+	r.earliest = max(r.earliest, other.earliest)
 	r.last = max(r.last, other.last)
 	for i, h := range other.hist {
 		switch {

@@ -32,7 +32,7 @@ const (
 const maxBody = 1 << 30
 
 // longestLine is more than any server answers in one line.
-const longestLine = 4096
+const maxLine = 4096
 
 // A reply is one answer. Its slices are parts of what it was cut from.
 type reply struct {
@@ -48,7 +48,7 @@ type reply struct {
 func (r *reply) cut(in []byte) (n, want int, err error) {
 	end := bytes.IndexByte(in, '\n')
 	if end < 0 {
-		if len(in) > longestLine {
+		if len(in) > maxLine {
 			return 0, 0, fmt.Errorf("the server answers with a line that does not end: %s", quote(in))
 		}
 		return 0, 0, nil

@@ -60,10 +60,10 @@ func TestReplies(t *testing.T) {
 
 func TestRepliesThatAreNone(t *testing.T) {
 	for in, want := range map[string]string{
-		strings.Repeat("x", longestLine+1): "does not end",
-		"RESERVED 1 3\r\nabcde\r\n":        "does not end with CR LF",
-		"OK 3\r\nab\r\n\r\n":               "does not end with CR LF",
-		"RESERVED 1 1073741825\r\n":        "a body of 1073741825 bytes",
+		strings.Repeat("x", maxLine+1): "does not end",
+		"RESERVED 1 3\r\nabcde\r\n":    "does not end with CR LF",
+		"OK 3\r\nab\r\n\r\n":           "does not end with CR LF",
+		"RESERVED 1 1073741825\r\n":    "a body of 1073741825 bytes",
 	} {
 		var r reply
 		if _, _, err := r.cut([]byte(in)); err == nil || !strings.Contains(err.Error(), want) {

@@ -86,7 +86,7 @@ type Row struct {
 // counts reports whether a run is one to compare. Figures of one that has failed
 // are of a load that was not carried out as it was meant; where it is the only
 // one, they are all there is, and stand beside the failure.
-func (r *Report) counts(res *Result) bool { return res.Error == "" || r.single() }
+func (r *Report) counts(res *Result) bool { return res.Error == "" || r.singleRun() }
 
 // Rows compares an entry's figures, but those of runs that have failed.
 func (r *Report) Rows(e *Entry) (rows []Row) {
@@ -102,7 +102,7 @@ func (r *Report) Rows(e *Entry) (rows []Row) {
 			if res.Server != r.Servers[s].Name || !r.counts(res) {
 				continue
 			}
-			for _, f := range res.figures() {
+			for _, f := range res.comparedFigures() {
 				if !slices.ContainsFunc(rows, func(row Row) bool { return row.Load == f.Load && row.Name == f.Name }) {
 					rows = append(rows, Row{Figure: Figure{Load: f.Load, Name: f.Name, Unit: f.Unit, More: f.More}})
 				}

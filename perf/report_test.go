@@ -147,14 +147,14 @@ func TestCPUThatWasReadLate(t *testing.T) {
 	after := reading{procUsage{known: true, cpu: time.Second + 25*time.Millisecond, rss: 5}, 900 + int64(100*time.Millisecond), 190, 19}
 	m := measurement{elapsed: time.Second, server: after.since(before)}
 	m.rec.answers, m.rec.jobs = 1000, 100
-	l := m.result(&plan{}, [2]string{})
+	l := m.load(&plan{}, [2]string{})
 	if want := (Usage{CPU: 0.25, Cores: 0.25, CPUPerAnswer: 250, CPUPerJob: 2500, RSS: 5}); l.Server != want {
 		t.Errorf("got %+v, want %+v", l.Server, want)
 	}
 	var sum measurement
 	sum.add(&m, 0)
 	sum.add(&m, 0)
-	if l := sum.result(&plan{}, [2]string{}); l.Server.CPUPerAnswer != 250 || l.Server.Cores != 0.25 {
+	if l := sum.load(&plan{}, [2]string{}); l.Server.CPUPerAnswer != 250 || l.Server.Cores != 0.25 {
 		t.Errorf("in two rounds: %+v", l.Server)
 	}
 }
@@ -225,7 +225,7 @@ func TestJSONReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := got.Entries[1].Results[3].Loads[1]
-	if b, err := json.Marshal((&measurement{}).result(&plan{}, [2]string{})); err != nil || !bytes.Contains(b, []byte(`"latency":[]`)) {
+	if b, err := json.Marshal((&measurement{}).load(&plan{}, [2]string{})); err != nil || !bytes.Contains(b, []byte(`"latency":[]`)) {
 		t.Errorf("a load without a latency: %s, %v", b, err)
 	}
 	if got.Entries[1].Config.Body.String() != "128" || l.Name != "full" || l.AnswerRate != 404_000 || len(l.Latency[0].Values) != len(Quantiles) {

@@ -93,7 +93,7 @@ func latencyOf(name string, h *hdrhistogram.Histogram) Latency {
 }
 
 // result makes a Load of what was measured.
-func (m *measurement) result(p *plan, names [2]string) Load {
+func (m *measurement) load(p *plan, names [2]string) Load {
 	seconds := m.elapsed.Seconds()
 	l := Load{
 		Name: p.name, Seconds: seconds, Answers: m.rec.answers, Jobs: m.rec.jobs, Rate: p.rate, Late: m.rec.late,
@@ -153,7 +153,7 @@ const (
 )
 
 // figures lists what of a result is compared between servers.
-func (r *Result) figures() (all []Figure) {
+func (r *Result) comparedFigures() (all []Figure) {
 	for i := range r.Loads {
 		l := &r.Loads[i]
 		add := func(name, unit string, value float64, more bool) {

@@ -108,7 +108,7 @@ func (s *Scenario) Validate(c *Config) error {
 			errs = append(errs, fmt.Errorf("--%s 0: must be at least 1", n.flag))
 		}
 	}
-	if take, have := c.memory(), clientMemory(); take > have && have > 0 {
+	if take, have := c.memoryNeeded(), clientMemory(); take > have && have > 0 {
 		errs = append(errs, fmt.Errorf("--body %s: with %s at once the client takes about %s of memory, and it may have %s, half of this machine's; lower --body, or have fewer connections",
 			c.Body, plural(c.Connections+c.Producers+c.Workers, "connection"), gibibytes(take), gibibytes(have)))
 	}

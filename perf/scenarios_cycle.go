@@ -9,7 +9,7 @@ import (
 
 // window is the tubes that connection i watches: those of the block that its
 // own is in, so that all who watch a tube also put into it, as scripts want it.
-func (s *session) window(i int) (tubes []string) {
+func (s *session) tubeBlock(i int) (tubes []string) {
 	w := s.cfg.Watch
 	first := i % s.cfg.Tubes / w * w
 	for t := first; t < min(first+w, s.cfg.Tubes); t++ {
@@ -23,7 +23,7 @@ func (s *session) cycle(name string, rate float64, m mix) plan {
 	c := &s.cfg
 	return plan{name: name, rate: rate, warmUp: s.warmUp(), duration: c.Duration, groups: []*group{{
 		name: "connection", n: c.Connections, depth: s.depth(rate), mix: m, counted: opDelete, quota: -1,
-		again: rate == 0, starts: rate > 0, use: s.tube, watch: s.window,
+		repeats: rate == 0, starts: rate > 0, use: s.tube, watch: s.tubeBlock,
 	}}}
 }
 
@@ -78,11 +78,11 @@ func (s *session) runMix(m mix) error {
 // next when one of them is done.
 func (s *session) pairs(name string, rate float64) plan {
 	c := &s.cfg
-	return plan{name: name, rate: rate, hands: true, warmUp: s.warmUp(), duration: c.Duration, groups: []*group{{
+	return plan{name: name, rate: rate, timesHandoff: true, warmUp: s.warmUp(), duration: c.Duration, groups: []*group{{
 		name: "producer", n: c.Producers, depth: s.depth(rate), mix: always(scriptProduce), counted: numOps, quota: -1,
 		starts: true, use: s.tube,
 	}, {
-		name: "worker", n: c.Workers, depth: 1, mix: always(scriptWork), counted: opDelete, quota: -1, waits: true,
+		name: "worker", n: c.Workers, depth: 1, mix: always(scriptWork), counted: opDelete, quota: -1, isWorker: true,
 		watch: func(i int) (tubes []string) {
 			for w := range c.Watch {
 				tubes = append(tubes, s.tube(i*c.Watch+w))

@@ -50,10 +50,10 @@ func runForeground(s *session) error { return s.runPlan(s.foreground) }
 // for its jobs itself.
 func (s *session) foreground(name string, rate float64) plan {
 	p := s.pairs(name, rate)
-	p.hands = false
+	p.timesHandoff = false
 	client, worker := p.groups[0], p.groups[1]
 	client.name, client.mix, client.counted = "client", always(scriptForeground), opResult
-	client.again, client.starts = rate == 0, rate > 0
+	client.repeats, client.starts = rate == 0, rate > 0
 	worker.mix, worker.counted = always(scriptGrab), numOps
 	return p
 }

@@ -32,7 +32,7 @@ func runRestart(s *session) error {
 		return err
 	}
 	// That it accepts is not enough: it has to know the jobs.
-	t, err := dialText(s.ctx, s.target.Addr)
+	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return err
 	}

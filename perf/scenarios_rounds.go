@@ -11,11 +11,11 @@ import (
 // vocabulary is how jobs are put, and taken until there is none, in a protocol;
 // and which command of it a job is counted by.
 type vocabulary struct {
-	put, take       script
-	putting, taking op
+	putJob, takeJob      script
+	countPut, countTaken op
 }
 
-func (s *session) words() vocabulary {
+func (s *session) vocabulary() vocabulary {
 	if s.scenario.Gearman {
 		return vocabulary{scriptBackground, scriptGrab, opSubmitBG, opGrab}
 	}
@@ -26,15 +26,15 @@ func (s *session) words() vocabulary {
 func (s *session) fill(n int) plan {
 	c := &s.cfg
 	return plan{name: "filling", groups: []*group{{
-		name: "producer", n: min(n, max(8, c.Connections, c.Tubes)), depth: max(64, c.Depth), mix: always(s.words().put),
-		counted: s.words().putting, quota: int64(n), again: true, use: s.tube,
+		name: "producer", n: min(n, max(8, c.Connections, c.Tubes)), depth: max(64, c.Depth), mix: always(s.vocabulary().putJob),
+		counted: s.vocabulary().countPut, quota: int64(n), repeats: true, use: s.tube,
 	}}}
 }
 
 // drain takes jobs until there is none, at most for that long; 0 is no limit.
 func (s *session) drain(limit time.Duration) plan {
 	return plan{name: "draining", duration: limit, groups: []*group{{
-		name: "consumer", n: max(8, s.cfg.Tubes), depth: 64, mix: always(s.words().take), counted: s.words().taking, quota: -1, again: true,
+		name: "consumer", n: max(8, s.cfg.Tubes), depth: 64, mix: always(s.vocabulary().takeJob), counted: s.vocabulary().countTaken, quota: -1, repeats: true,
 		watch: func(i int) []string { return []string{s.tube(i)} },
 	}}}
 }
@@ -106,16 +106,16 @@ func (m *measurement) add(round *measurement, at time.Duration) {
 	}
 }
 
-func nothing() error { return nil }
+func noStep() error { return nil }
 
 func runProduce(s *session) error {
 	s.noteTubes()
 	c := &s.cfg
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
-		return s.rounds("putting", nothing, s.empty, func(limit time.Duration) plan {
+		return s.rounds("putting", noStep, s.empty, func(limit time.Duration) plan {
 			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
-				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(s.words().put), counted: s.words().putting, quota: int64(c.Jobs),
-				again: rate == 0, starts: rate > 0, use: s.tube,
+				name: "producer", n: c.Connections, depth: s.depth(rate), mix: always(s.vocabulary().putJob), counted: s.vocabulary().countPut, quota: int64(c.Jobs),
+				repeats: rate == 0, starts: rate > 0, use: s.tube,
 			}}}
 		})
 	})
@@ -142,10 +142,10 @@ func runConsume(s *session) error {
 		return err
 	}
 	_, err := s.atRate("", func(name string, rate float64) (Load, error) {
-		return s.rounds("taking", fill, nothing, func(limit time.Duration) plan {
+		return s.rounds("taking", fill, noStep, func(limit time.Duration) plan {
 			return plan{name: name, rate: rate, duration: limit, groups: []*group{{
-				name: "consumer", n: c.Connections, depth: s.depth(rate), mix: always(s.words().take), counted: s.words().taking, quota: -1,
-				again: rate == 0, starts: rate > 0, watch: s.share,
+				name: "consumer", n: c.Connections, depth: s.depth(rate), mix: always(s.vocabulary().takeJob), counted: s.vocabulary().countTaken, quota: -1,
+				repeats: rate == 0, starts: rate > 0, watch: s.tubesOfConsumer,
 			}}}
 		})
 	})
@@ -154,8 +154,8 @@ func runConsume(s *session) error {
 
 // share is the tubes that consumer i watches: none is left out, also where
 // there are more tubes than consumers.
-func (s *session) share(i int) []string {
-	tubes := s.window(i)
+func (s *session) tubesOfConsumer(i int) []string {
+	tubes := s.tubeBlock(i)
 	for t := i + s.cfg.Connections; t < s.cfg.Tubes; t += s.cfg.Connections {
 		tubes = append(tubes, s.tube(t))
 	}

@@ -15,7 +15,7 @@ type burden func(*session) (name string, undo func() error, err error)
 
 // beside measures a cycle without and with a burden, and says how much of the
 // throughput is left.
-func (s *session) beside(without string, lay burden) error {
+func (s *session) measureBeside(without string, lay burden) error {
 	s.noteTubes()
 	cycle := func(name string, rate float64) (Load, error) {
 		return s.measure(s.cycle(name, rate, always(scriptCycle)))
@@ -24,12 +24,12 @@ func (s *session) beside(without string, lay burden) error {
 	if err != nil {
 		return err
 	}
-	if err := s.fresh(); err != nil {
+	if err := s.restartServer(); err != nil {
 		return err
 	}
 	name, undo, err := lay(s)
 	if undo != nil {
-		defer func() { s.remain(undo()) }()
+		defer func() { s.addCleanupError(undo()) }()
 	}
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (s *session) beside(without string, lay burden) error {
 // fresh has the burden be laid on a server that has done nothing yet, if it is
 // one that can be started again: what another had got for the load alone, and
 // has to spare since, would not be counted as the burden's.
-func (s *session) fresh() error {
+func (s *session) restartServer() error {
 	if !s.target.started() || s.ledger != nil {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (s *session) fresh() error {
 
 // per adds what each of n things takes of the memory between two readings,
 // which are 0 if they are not known.
-func (s *session) per(thing string, before, after int64, n int) {
+func (s *session) memoryPer(thing string, before, after int64, n int) {
 	if before > 0 && after > 0 && n > 0 {
 		s.figure("memory per "+thing, "B", float64(after-before)/float64(n), false)
 		if !s.target.started() {
@@ -66,7 +66,7 @@ func (s *session) per(thing string, before, after int64, n int) {
 	}
 }
 
-func runManyTubes(s *session) error { return s.beside("alone", layTubes) }
+func runManyTubes(s *session) error { return s.measureBeside("alone", layTubes) }
 
 func layTubes(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Beside
@@ -79,7 +79,7 @@ func layTubes(s *session) (name string, undo func() error, err error) {
 	if err != nil {
 		return "", undo, err
 	}
-	s.per("tube with a job", before, s.settleMemory(), n)
+	s.memoryPer("tube with a job", before, s.settleMemory(), n)
 	return fmt.Sprintf("beside %s tubes", count(float64(n))), undo, nil
 }
 
@@ -92,14 +92,14 @@ func (s *session) otherTube(n int) string { return fmt.Sprintf("%sother-%d", s.p
 // makeTubes makes tubes that have one small job each, and returns the jobs'
 // ids.
 func (s *session) makeTubes(n int) (ids []string, err error) {
-	t, err := dialText(s.ctx, s.target.Addr)
+	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return nil, err
 	}
 	defer t.Close()
 	for made := 0; made < n; made += chunk {
 		if s.ctx.Err() != nil {
-			return ids, errCut
+			return ids, errInterrupted
 		}
 		var commands []string
 		for i := made; i < min(made+chunk, n); i++ {
@@ -124,7 +124,7 @@ func (s *session) makeTubes(n int) (ids []string, err error) {
 	return ids, nil
 }
 
-func runBacklog(s *session) error { return s.beside("empty", layJobs) }
+func runBacklog(s *session) error { return s.measureBeside("empty", layJobs) }
 
 func layJobs(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Jobs
@@ -136,16 +136,16 @@ func layJobs(s *session) (name string, undo func() error, err error) {
 		return "", nil, err
 	}
 	s.figure("filling", "jobs/s", float64(fill.rec.jobs)/fill.elapsed.Seconds(), true)
-	s.per("waiting job", before, s.settleMemory(), n)
+	s.memoryPer("waiting job", before, s.settleMemory(), n)
 	return count(float64(n)) + " waiting", nil, nil
 }
 
-func runIdle(s *session) error { return s.beside("alone", layConnections) }
+func runIdle(s *session) error { return s.measureBeside("alone", layConnections) }
 
 func layConnections(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Beside
 	before := s.settleMemory()
-	idle := make([]*text, 0, n)
+	idle := make([]*plainConn, 0, n)
 	undo = func() error {
 		for _, t := range idle {
 			t.Close()
@@ -154,10 +154,10 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 	}
 	s.doing(fmt.Sprintf("making %s connections", count(float64(n))))
 	for range n {
-		t, err := dialText(s.ctx, s.target.Addr)
+		t, err := dialPlain(s.ctx, s.target.Addr)
 		if err != nil {
 			if s.ctx.Err() != nil {
-				return "", undo, errCut
+				return "", undo, errInterrupted
 			}
 			return "", undo, fmt.Errorf("%w (after %d connections; see ulimit -n)", err, len(idle))
 		}
@@ -166,21 +166,21 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 	// A server accepts in turn: when it answers the last, it has them all.
 	if n > 0 {
 		if _, err := idle[n-1].expect("USING ", "list-tube-used"); err != nil {
-			return "", undo, crowded(err, served(idle))
+			return "", undo, explainLimit(err, served(idle))
 		}
 	}
-	s.per("idle connection", before, s.settleMemory(), n)
+	s.memoryPer("idle connection", before, s.settleMemory(), n)
 	// A connection that has done something may have bought buffers.
 	s.doing("using each connection once")
 	for i, t := range idle {
 		if s.ctx.Err() != nil {
-			return "", undo, errCut
+			return "", undo, errInterrupted
 		}
 		if err := s.useOnce(t, i); err != nil {
 			return "", undo, err
 		}
 	}
-	s.per("idle connection, once used", before, s.settleMemory(), n)
+	s.memoryPer("idle connection, once used", before, s.settleMemory(), n)
 	s.doing("watching idle connections")
 	from, began := s.target.usage(), time.Now()
 	s.sleep(min(s.cfg.Duration, 2*time.Second))
@@ -192,7 +192,7 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 
 // served counts the connections up to the first that has no answer. The server has
 // had time to accept them.
-func served(conns []*text) int {
+func served(conns []*plainConn) int {
 	for i, t := range conns {
 		t.patience = 200 * time.Millisecond
 		if _, err := t.expect("USING ", "list-tube-used"); err != nil {
@@ -203,7 +203,7 @@ func served(conns []*text) int {
 }
 
 // useOnce does a cycle on a connection.
-func (s *session) useOnce(t *text, i int) error {
+func (s *session) useOnce(t *plainConn, i int) error {
 	tube := s.tube(i)
 	if err := t.subscribe(tube, []string{tube}); err != nil {
 		return err

@@ -69,7 +69,7 @@ func (t *Target) askVersion(ctx context.Context) {
 		t.Version, _ = gearmanVersion(ctx, t.Addr)
 		return
 	}
-	c, err := dialText(ctx, t.Addr)
+	c, err := dialPlain(ctx, t.Addr)
 	if err != nil {
 		return
 	}
@@ -90,7 +90,7 @@ func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 		if t.Pid != 0 && !t.usage().known {
 			return fmt.Errorf("%w in process %d: what it uses cannot be read", ErrNoServer, t.Pid)
 		}
-		return t.answering(ctx, nil)
+		return t.waitUntilReady(ctx, nil)
 	}
 	if t.dir, err = os.MkdirTemp(t.TempDir, "sheafperf-"); err != nil {
 		return fmt.Errorf("%w: making a directory for %s: %w", ErrNoServer, t.Name, err)
@@ -119,12 +119,12 @@ func (t *Target) launch(ctx context.Context) error {
 		return fmt.Errorf("%w: starting %s: %w", ErrNoServer, t.Name, err)
 	}
 	t.process, t.Pid = p, p.cmd.Process.Pid
-	return t.answering(ctx, p)
+	return t.waitUntilReady(ctx, p)
 }
 
 // answering waits until the server answers a command. One that reads a binlog
 // first may take long.
-func (t *Target) answering(ctx context.Context, p *process) error {
+func (t *Target) waitUntilReady(ctx context.Context, p *process) error {
 	give := t.StartTimeout
 	if give == 0 {
 		give = 30 * time.Second
@@ -206,7 +206,7 @@ func (t *Target) kill() {
 
 // mayDie gives a server that may be dying the time to do so, so that stop can
 // tell.
-func (t *Target) mayDie() {
+func (t *Target) giveTimeToDie() {
 	if t.process == nil {
 		return
 	}

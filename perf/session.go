@@ -13,19 +13,19 @@ import (
 
 // errCut ends a session that its context has ended; what was measured until
 // then stands.
-var errCut = errors.New("interrupted")
+var errInterrupted = errors.New("interrupted")
 
 type session struct {
-	ctx      context.Context
-	scenario *Scenario
-	cfg      Config
-	target   *Target
-	wire     *wire
-	ledger   *ledger
-	prefix   string // of its tubes
-	result   Result
-	remains  error                       // what could not be taken off a server that goes on
-	show     func(doing string, s stage) // the progress; may be nil
+	ctx        context.Context
+	scenario   *Scenario
+	cfg        Config
+	target     *Target
+	wire       *wire
+	ledger     *ledger
+	prefix     string // of its tubes
+	result     Result
+	cleanupErr error                       // what could not be taken off a server that goes on
+	show       func(doing string, s stage) // the progress; may be nil
 }
 
 // runSession starts the target, runs the scenario, and stops the target. The
@@ -45,7 +45,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	}
 	defer func() {
 		if err != nil {
-			t.mayDie() // the connections of a server that dies are closed before it is gone
+			t.giveTimeToDie() // the connections of a server that dies are closed before it is gone
 		}
 		if e := t.stop(); e != nil {
 			// A server that died is the reason for whatever else went wrong.
@@ -64,7 +64,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	err = sc.run(s)
 	there, silent := true, error(nil)
 	if err != nil && (l != nil || !t.started()) {
-		there, silent = s.reach()
+		there, silent = s.reachable()
 	}
 	if l != nil {
 		// If the load has failed, what keeps the tubes from being emptied
@@ -76,18 +76,18 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	switch {
 	case t.started():
 	case silent != nil:
-		s.remain(s.mayBeLeft(silent))
+		s.addCleanupError(s.mayBeLeft(silent))
 	case err != nil && there:
-		s.remain(s.tidy())
+		s.addCleanupError(s.tidy())
 	case err != nil: // and with the server its jobs are gone
 	case l == nil:
-		s.remain(s.sweep(0))
+		s.addCleanupError(s.sweep(0))
 	}
-	if errors.Is(err, errCut) {
+	if errors.Is(err, errInterrupted) {
 		s.result.Interrupted = true
 		err = nil
 	}
-	return s.result, errors.Join(err, s.remains)
+	return s.result, errors.Join(err, s.cleanupErr)
 }
 
 // binlogFlags are beanstalkd's, for a command that says nothing of a directory.
@@ -123,7 +123,7 @@ func (s *session) figure(name, unit string, value float64, more bool) {
 // drive carries out a plan.
 func (s *session) drive(p plan, doing string) (*measurement, error) {
 	if s.ctx.Err() != nil {
-		return nil, errCut
+		return nil, errInterrupted
 	}
 	l := &load{plan: p, cfg: &s.cfg, wire: s.wire, ledger: s.ledger, gearman: s.scenario.Gearman}
 	var watch func(stage)
@@ -133,11 +133,11 @@ func (s *session) drive(p plan, doing string) (*measurement, error) {
 	m, err := l.run(s.ctx, s.target, watch)
 	switch {
 	case err != nil && s.ctx.Err() != nil:
-		return nil, errCut // a connection that was being made
+		return nil, errInterrupted // a connection that was being made
 	case err != nil:
 		return nil, err
 	case m.cut:
-		return m, errCut // what is still under way shows nothing
+		return m, errInterrupted // what is still under way shows nothing
 	}
 	return m, m.broken()
 }
@@ -152,7 +152,7 @@ func (s *session) measure(p plan) (Load, error) {
 	m, err := s.drive(p, doing)
 	if m == nil || m.rec.answers == 0 {
 		if err == nil {
-			err = s.nothing(m)
+			err = s.errNothingMeasured(m)
 		}
 		return Load{}, err
 	}
@@ -161,7 +161,7 @@ func (s *session) measure(p plan) (Load, error) {
 
 // nothing is the error of a load that has measured nothing. Jobs with a delay come in
 // bursts, which may fall before and behind what is measured.
-func (s *session) nothing(m *measurement) error {
+func (s *session) errNothingMeasured(m *measurement) error {
 	err := fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
 	if m.answers == 0 {
 		return err
@@ -207,14 +207,14 @@ const (
 
 // report adds what was measured to the result, with what is to be said of it.
 func (s *session) report(m *measurement, p *plan) Load {
-	l := m.result(p, s.scenario.names)
+	l := m.load(p, s.scenario.names)
 	s.result.Loads = append(s.result.Loads, l)
 	in := ""
 	if l.Name != "" {
 		in = l.Name + ": "
 	}
-	if m.rec.vain > 0 && l.Jobs > 0 {
-		s.result.Figures = append(s.result.Figures, Figure{Load: l.Name, Name: "NO_JOB per job", Unit: "times", Value: float64(m.rec.vain) / float64(l.Jobs)})
+	if m.rec.noJobs > 0 && l.Jobs > 0 {
+		s.result.Figures = append(s.result.Figures, Figure{Load: l.Name, Name: "NO_JOB per job", Unit: "times", Value: float64(m.rec.noJobs) / float64(l.Jobs)})
 	}
 	if m.busiest.Seconds() > clientBusy*l.Seconds {
 		advice := "; it has a thread for each CPU"
@@ -259,13 +259,13 @@ func (s *session) sleep(d time.Duration) {
 // settleLedger empties the tubes, so that what does not come is known to be
 // lost. Of a server that is not there nothing more can be known.
 func (s *session) settleLedger(there bool) error {
-	s.ledger.abandon()
+	s.ledger.connsClosed()
 	if !there {
 		return nil
 	}
 	end := time.Now().Add(s.cfg.Grace)
 	for {
-		if err := s.sweep(longestTidying); err != nil {
+		if err := s.sweep(maxTidying); err != nil {
 			return fmt.Errorf("emptying the tubes to see whether anything is lost: %w", err)
 		}
 		// The server may be a little late to see that connections were closed.

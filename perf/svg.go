@@ -16,7 +16,7 @@ const (
 	marginRight           = 34
 	marginTop             = 10
 	marginBottom          = 40
-	longestCurve          = 400 // points
+	maxCurvePoints        = 400 // points
 )
 
 // An axis maps values to pixels.
@@ -117,7 +117,7 @@ func (d *drawing) gridY(y axis, label func(float64) string) {
 func (d *drawing) lines(x, y axis, curves []curve) {
 	for _, c := range curves {
 		var path strings.Builder
-		step := max(1, len(c.points)/longestCurve)
+		step := max(1, len(c.points)/maxCurvePoints)
 		for i := 0; i < len(c.points); i += step {
 			fmt.Fprintf(&path, "%s%.1f %.1f", map[bool]string{true: "M", false: "L"}[i == 0], x.at(c.points[i][0]), y.at(c.points[i][1]))
 		}

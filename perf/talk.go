@@ -21,7 +21,7 @@ import (
 const dialTimeout = 10 * time.Second
 
 // dialText connects to addr, which is HOST:PORT or unix:PATH.
-func dialText(ctx context.Context, addr string) (*text, error) {
+func dialPlain(ctx context.Context, addr string) (*plainConn, error) {
 	t, err := dial(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the server: %w", err)
@@ -30,7 +30,7 @@ func dialText(ctx context.Context, addr string) (*text, error) {
 }
 
 // dial is dialText for those who say themselves where they connect to.
-func dial(ctx context.Context, addr string) (*text, error) {
+func dial(ctx context.Context, addr string) (*plainConn, error) {
 	network := "tcp"
 	if path, is := strings.CutPrefix(addr, "unix:"); is {
 		network, addr = "unix", path
@@ -44,12 +44,12 @@ func dial(ctx context.Context, addr string) (*text, error) {
 		}
 		return nil, err
 	}
-	return &text{Conn: nc, r: bufio.NewReaderSize(nc, 256), patience: dialTimeout}, nil
+	return &plainConn{Conn: nc, r: bufio.NewReaderSize(nc, 256), patience: dialTimeout}, nil
 }
 
 // A text is a connection that is talked over plainly, a command at a time,
 // while no clock runs.
-type text struct {
+type plainConn struct {
 	net.Conn
 	r        *bufio.Reader
 	patience time.Duration // for the answers to what is asked together
@@ -57,7 +57,7 @@ type text struct {
 
 // ask sends commands and returns the first lines of their answers, which have
 // no bodies.
-func (t *text) ask(commands ...string) ([]string, error) {
+func (t *plainConn) ask(commands ...string) ([]string, error) {
 	t.SetDeadline(time.Now().Add(t.patience))
 	sent := make(chan error, 1)
 	all := strings.Join(commands, "\r\n") + "\r\n"
@@ -87,7 +87,7 @@ func (t *text) ask(commands ...string) ([]string, error) {
 var errEndless = errors.New("the server answers with a line that does not end")
 
 // line reads a line without its end. Who sends none does not fill the memory.
-func (t *text) line() (string, error) {
+func (t *plainConn) line() (string, error) {
 	var line []byte
 	for {
 		part, err := t.r.ReadSlice('\n')
@@ -97,14 +97,14 @@ func (t *text) line() (string, error) {
 			return strings.TrimRight(string(line), "\r\n"), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return "", err
-		case len(line) > longestLine:
+		case len(line) > maxLine:
 			return "", fmt.Errorf("%w: %s", errEndless, quote(line))
 		}
 	}
 }
 
 // expect asks, and wants answers that begin with that word.
-func (t *text) expect(word string, commands ...string) ([]string, error) {
+func (t *plainConn) expect(word string, commands ...string) ([]string, error) {
 	answers, err := t.ask(commands...)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (t *text) expect(word string, commands ...string) ([]string, error) {
 }
 
 // stats asks for a body of lines "name: value".
-func (t *text) stats(command string) (map[string]string, error) {
+func (t *plainConn) stats(command string) (map[string]string, error) {
 	answers, err := t.expect("OK ", command)
 	if err != nil {
 		return nil, err
@@ -127,12 +127,12 @@ func (t *text) stats(command string) (map[string]string, error) {
 }
 
 // longestStats is more than any server has to say of itself or a tube.
-const longestStats = 1 << 20
+const maxStats = 1 << 20
 
 // values reads the body behind the answer "OK BYTES".
-func (t *text) values(command, answer string) (map[string]string, error) {
+func (t *plainConn) values(command, answer string) (map[string]string, error) {
 	size, valid := decimal([]byte(strings.TrimPrefix(answer, "OK ")))
-	if !valid || size > longestStats {
+	if !valid || size > maxStats {
 		return nil, fmt.Errorf("sent %q, got %q", command, answer)
 	}
 	body := make([]byte, size+2)
@@ -149,7 +149,7 @@ func (t *text) values(command, answer string) (map[string]string, error) {
 }
 
 // subscribe uses a tube and watches those given, and no other.
-func (t *text) subscribe(use string, watch []string) error {
+func (t *plainConn) subscribe(use string, watch []string) error {
 	if use != "" {
 		if _, err := t.expect("USING ", "use "+use); err != nil {
 			return err
@@ -169,7 +169,7 @@ func (t *text) subscribe(use string, watch []string) error {
 // raw turns t into a bare descriptor that does not block; t is closed. Nothing
 // may be unread. The runtime's poller does not know it, as it would that of an
 // os.File: whatever arrives would wake a thread for nothing.
-func (t *text) raw() (fd int, err error) {
+func (t *plainConn) raw() (fd int, err error) {
 	defer t.Close()
 	t.SetDeadline(time.Time{})
 	sys, is := t.Conn.(syscall.Conn)
@@ -208,7 +208,7 @@ func closedError(err error, doing string) error {
 
 // crowded says behind the error of a connection that is not served what is most
 // likely the reason, if others were served before.
-func crowded(err error, served int) error {
+func explainLimit(err error, served int) error {
 	var slow net.Error
 	late := errors.As(err, &slow) && slow.Timeout()
 	if served == 0 || !errors.Is(err, errClosed) && !errors.Is(err, errSilent) && !late {

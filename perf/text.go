@@ -14,7 +14,7 @@ import (
 
 // WriteJSON writes everything that was measured, and what a comparison shows.
 func (r *Report) WriteJSON(w io.Writer) error {
-	if !r.single() {
+	if !r.singleRun() {
 		with := *r
 		with.Entries = slices.Clone(r.Entries)
 		for i := range with.Entries {
@@ -30,7 +30,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 
 // single reports whether each scenario was run once, so that there is nothing
 // to compare.
-func (r *Report) single() bool { return r.Rounds == 1 && len(r.Servers) == 1 }
+func (r *Report) singleRun() bool { return r.Rounds == 1 && len(r.Servers) == 1 }
 
 // WriteText writes for people.
 func (r *Report) WriteText(w io.Writer) error {
@@ -42,7 +42,7 @@ func (r *Report) WriteText(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%s: %s\n%s\n\n", e.Scenario, e.About, indent(e.Config.Describe(), "  "))
 		switch {
-		case r.single():
+		case r.singleRun():
 			for j := range e.Results {
 				e.Results[j].text(&b)
 			}

@@ -55,8 +55,8 @@ func driveFor(t *testing.T, scenario string, change func(*Config), build func(*s
 	})
 	l := &load{plan: build(s), cfg: &s.cfg, wire: s.wire}
 	m, err := l.run(t.Context(), s.target, nil)
-	if err != nil || m.silent != "" {
-		t.Fatal(err, m.silent)
+	if err != nil || m.unanswered != "" {
+		t.Fatal(err, m.unanswered)
 	}
 	return l, m
 }

@@ -19,21 +19,21 @@ const (
 	// longestSilence is how long a server with which a load has failed, or was
 	// interrupted, may take to say that it is there: who presses Ctrl-C does not
 	// want to wait.
-	longestSilence = time.Second
+	maxSilence = time.Second
 	// longestTidying bounds what is done after a load that has failed or was
 	// interrupted.
-	longestTidying = time.Minute
+	maxTidying = time.Minute
 	// sweepStep is how long jobs are deleted before it is looked whether there
 	// still are some to delete.
 	sweepStep = 10 * time.Second
 )
 
 // remain keeps an error about what is left on the server.
-func (s *session) remain(err error) { s.remains = errors.Join(s.remains, err) }
+func (s *session) addCleanupError(err error) { s.cleanupErr = errors.Join(s.cleanupErr, err) }
 
 // uncut does something that also has to be done after an interruption, for at most
 // that long; 0 is no limit.
-func (s *session) uncut(limit time.Duration, do func() error) error {
+func (s *session) withoutCancel(limit time.Duration, do func() error) error {
 	was := s.ctx
 	defer func() { s.ctx = was }()
 	s.ctx = context.WithoutCancel(was)
@@ -47,9 +47,9 @@ func (s *session) uncut(limit time.Duration, do func() error) error {
 
 // reach reports whether the server is there, with an error if it is and says
 // nothing. One that is gone has no jobs either.
-func (s *session) reach() (there bool, err error) {
+func (s *session) reachable() (there bool, err error) {
 	s.doing("cleaning up")
-	err = s.uncut(longestSilence, func() error {
+	err = s.withoutCancel(maxSilence, func() error {
 		for {
 			err := s.target.ping(s.ctx)
 			switch {
@@ -59,7 +59,7 @@ func (s *session) reach() (there bool, err error) {
 			case errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT):
 				return nil
 			case s.ctx.Err() != nil:
-				return fmt.Errorf("the server does not answer within %v", longestSilence)
+				return fmt.Errorf("the server does not answer within %v", maxSilence)
 			}
 			s.sleep(20 * time.Millisecond) // it may be about to end
 		}
@@ -75,7 +75,7 @@ func (s *session) mayBeLeft(err error) error {
 // tidy empties the tubes after a load that has failed or was interrupted, and says
 // what it leaves.
 func (s *session) tidy() error {
-	return s.uncut(longestTidying, func() error {
+	return s.withoutCancel(maxTidying, func() error {
 		swept := s.ledger != nil // settleLedger has done so
 		var failed error
 		fewest, since := int64(math.MaxInt64), time.Now()
@@ -94,7 +94,7 @@ func (s *session) tidy() error {
 			}
 			// The server may be a little late to see that connections were
 			// closed.
-			if failed != nil || time.Since(since) > longestSilence || s.ctx.Err() != nil {
+			if failed != nil || time.Since(since) > maxSilence || s.ctx.Err() != nil {
 				what := plural(n, "job")
 				if n == 1 {
 					what += " is"
@@ -112,7 +112,7 @@ func (s *session) tidy() error {
 // sweep deletes what the load has left in its tubes, for as long as that gets it
 // further, and at most for limit; 0 is no limit. It also does after an
 // interruption.
-func (s *session) sweep(limit time.Duration) error { return s.uncut(limit, s.sweepTubes) }
+func (s *session) sweep(limit time.Duration) error { return s.withoutCancel(limit, s.sweepTubes) }
 
 func (s *session) sweepTubes() error {
 	s.doing("cleaning up")
@@ -124,7 +124,7 @@ func (s *session) sweepTubes() error {
 	for {
 		m, err := s.drive(s.drain(sweepStep), "cleaning up")
 		switch {
-		case errors.Is(err, errCut): // which is not that the user has cut it
+		case errors.Is(err, errInterrupted): // which is not that the user has cut it
 			return errors.New("emptying the tubes takes too long")
 		case err != nil:
 			return fmt.Errorf("emptying the tubes: %w", err)
@@ -142,13 +142,13 @@ func (s *session) sweepTubes() error {
 
 // kickTubes makes all jobs of the tubes ready.
 func (s *session) kickTubes() error {
-	t, err := dialText(s.ctx, s.target.Addr)
+	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	if s.ledger != nil {
-		s.ledger.moving()
+		s.ledger.forgetDelays()
 	}
 	for i := range s.cfg.Tubes {
 		if err := t.subscribe(s.tube(i), nil); err != nil {
@@ -171,7 +171,7 @@ func (s *session) left() (jobs int64, tubes []string, err error) {
 	if s.scenario.Gearman {
 		return s.jobsOfFunctions()
 	}
-	t, err := dialText(s.ctx, s.target.Addr)
+	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -224,9 +224,9 @@ func (s *session) deleteJobs(ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	there, err := s.reach()
+	there, err := s.reachable()
 	if err == nil && there {
-		err = s.uncut(longestTidying, func() error { return s.deleteByID(ids) })
+		err = s.withoutCancel(maxTidying, func() error { return s.deleteByID(ids) })
 	}
 	if err != nil {
 		return fmt.Errorf("jobs may be left in %s: %w", tubeRange(s.otherTube(0), s.otherTube(len(ids)-1)), err)
@@ -235,7 +235,7 @@ func (s *session) deleteJobs(ids []string) error {
 }
 
 func (s *session) deleteByID(ids []string) error {
-	t, err := dialText(s.ctx, s.target.Addr)
+	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return err
 	}

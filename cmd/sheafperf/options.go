@@ -75,17 +75,17 @@ func parse(command string, args []string) (*options, error) {
 	if o.help {
 		return o, nil
 	}
-	if err := o.useless(fs, names); err != nil {
+	if err := o.rejectUnused(fs, names); err != nil {
 		return nil, err
 	}
-	if err := o.complete(); err != nil {
+	if err := o.resolveServers(); err != nil {
 		return nil, err
 	}
 	return o, o.settleSync(fs.Changed("sync"))
 }
 
 // useless finds a flag that was given and that no scenario has a use for.
-func (o *options) useless(fs *pflag.FlagSet, names []string) (err error) {
+func (o *options) rejectUnused(fs *pflag.FlagSet, names []string) (err error) {
 	unused := o.unused()
 	if fs.Changed("poisson") && !slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return l.Config.Rate != perf.Rate{} }) && !slices.Contains(unused, "poisson") {
 		return usageError{errors.New("--poisson: there is no use for it without --rate")}
@@ -145,7 +145,7 @@ func (o *options) family(name string) (names []string) {
 }
 
 // complete finds the servers, and what does not go together.
-func (o *options) complete() error {
+func (o *options) resolveServers() error {
 	switch {
 	case o.addr == "" && len(o.servers) == 0:
 		return usageError{errors.New("which server? --addr HOST[:PORT] is one that runs, --server 'NAME=COMMAND … {port}' is started")}
