@@ -23,7 +23,7 @@
 // was answered together. Drivers share nothing, but for one thing: in the
 // closed loop of handoff and its like a worker that is done has the producer of
 // its job put another, and where that is another driver's, it tells it
-// (inbox.go). A connection that has 4 MiB still to write begins nothing more until
+// (driver_inbox.go). A connection that has 4 MiB still to write begins nothing more until
 // that is done, so large bodies are not heaped up here. Commands are copied from what was made before the load; ids are
 // copied, never parsed. Once a load runs, nothing is allocated a job, so there
 // is no garbage to collect.
@@ -69,7 +69,7 @@
 // for it is {port} on the server's command line, as for all others; sheafd,
 // which speaks both, gets {port2} for the other one. Drivers, loads, observers
 // and reports know nothing of it, but for where a packet takes the place of a
-// line (gearman_play.go). A server is ready when it answers "version" in
+// line (driver_gearman.go). A server is ready when it answers "version" in
 // Gearman's text protocol.
 //
 // # Where the client is
@@ -113,8 +113,8 @@
 // # Checking
 //
 // With a ledger (sheafperf check) each body has a number and a checksum
-// (header.go), and every answer is compared with what can be true (ledger.go,
-// gearman_ledger.go): that a job comes once, as it was put, to a client that
+// (body.go), and every answer is compared with what can be true (ledger.go,
+// ledger_gearman.go): that a job comes once, as it was put, to a client that
 // watches its tube, and not before its delay is over, and that peek shows the
 // job that was asked for. While no delete of a job has been sent, peek, stats-job
 // and kick-job do not say NOT_FOUND of it.
@@ -152,5 +152,5 @@
 // has failed: a server that refuses jobs still gives up those that it has.
 // Functions of Gearman are dropped as well. Where that cannot be done, since the
 // server says nothing any more, the run fails and the error names the tubes
-// (tidy.go).
+// (session_cleanup.go).
 package perf

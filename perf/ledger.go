@@ -3,12 +3,8 @@ package perf
 // The ledger of sheafperf check: what has become of every job.
 
 import (
-	"bytes"
-	"fmt"
-	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -91,46 +87,6 @@ type page struct {
 
 // An idPage is a bit for each of 1<<16 ids that were given to a job.
 type idPage [1 << 10]uint64
-
-// A fault is something that a server must never do.
-type fault uint8
-
-const (
-	lostJob fault = iota
-	deliveredTwice
-	damagedBody
-	wrongJob
-	idTwice
-	strangeTube
-	tooEarly
-	wrongOrder
-	jobNotFound
-	falseTimeout
-	wrongFunction
-	wrongResult
-	completedTwice
-	numFaults
-)
-
-var faultNames = [numFaults]string{
-	lostJob:        "lost",
-	deliveredTwice: "delivered twice",
-	damagedBody:    "bodies damaged",
-	wrongJob:       "under the id of another",
-	idTwice:        "ids given twice",
-	strangeTube:    "from tubes not watched",
-	tooEarly:       "before their delay was over",
-	wrongOrder:     "before one that was more urgent",
-	jobNotFound:    "NOT_FOUND and there",
-	falseTimeout:   "TIMED_OUT and one was ready",
-	wrongFunction:  "by the name of another function",
-	wrongResult:    "results wrong",
-	completedTwice: "completed twice",
-}
-
-// mostExamples bounds what a report shows of a server that is thoroughly
-// broken.
-const maxExamples = 20
 
 // newLedger is one of jobs with delays up to that many nanoseconds, and that time
 // to run; 0 is no limit.
@@ -397,67 +353,6 @@ func (l *ledger) handTo(c *conn, p *page, i int, number uint64, id []byte, from,
 	}
 }
 
-// A recent is the last answers to those who asked for jobs of a tube.
-type reserveHistory struct {
-	last [64]servedReserve
-	next int
-}
-
-type servedReserve struct {
-	asked, came int64 // when the reserve was sent, and the answer read
-	conn        *conn
-	turn        uint64
-	pri         uint64 // of the job
-	id          string
-}
-
-// noJob is the priority of TIMED_OUT: any job is more urgent.
-const noJob = math.MaxUint64
-
-func (l *ledger) history(tube string) *reserveHistory {
-	r := l.reserves[tube]
-	if r == nil {
-		r = new(reserveHistory)
-		l.reserves[tube] = r
-	}
-	return r
-}
-
-func (r *reserveHistory) add(c *conn, turn uint64, asked, came int64, pri uint64, id []byte) {
-	r.last[r.next%len(r.last)] = servedReserve{asked, came, c, turn, pri, string(id)}
-	r.next++
-}
-
-// passed looks whether a job, which had no delay and comes to c for the first
-// time, should have come before others. It was passed over for one that is less
-// urgent if it had been INSERTED before that was asked for, and was asked for
-// after that had come: so it was ready all the time in which the server made its
-// choice. A clock that stands at the same says so, too, as an answer is read before
-// and a command is sent after the clock is. What one connection asks is answered
-// in turn, also what was sent in one go: there it is the turns that tell. Nor may
-// there have been a TIMED_OUT then.
-func (l *ledger) checkOrder(c *conn, p *page, i int, id []byte, asked, now int64) {
-	r, pri := l.history(p.tube[i]), uint64(p.pri[i])
-	for k := range r.last {
-		other := &r.last[k]
-		if other.pri <= pri || p.insertedAt[i] == 0 {
-			continue
-		}
-		there := p.insertedAt[i] <= other.asked || p.putter[i] == other.conn && p.insertedTurn[i] < other.turn
-		behind := other.came <= asked || c == other.conn
-		switch {
-		case !there || !behind:
-			continue
-		case other.pri == noJob:
-			l.fault(falseTimeout, "%s %d, when id %s of %s was", other.conn.group.name, other.conn.number, id, p.tube[i])
-		default:
-			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, pri)
-		}
-		break
-	}
-	r.add(c, l.turns, asked, now, pri, id)
-}
-
 // leave notes that a job has gone.
 func (l *ledger) markGone(number uint64, p *page, i int, now int64) {
 	p.state[i], p.since[i] = goneJob, now
@@ -478,13 +373,6 @@ func (l *ledger) dropPage(number uint64, p *page) {
 	}
 	delete(l.pages, number/pageSize)
 	l.gonePages[number/pageSize] = slices.Max(p.since[:])
-}
-
-func (l *ledger) fault(f fault, format string, args ...any) {
-	l.faults[f]++
-	if len(l.examples) < maxExamples {
-		l.examples = append(l.examples, faultNames[f]+": "+fmt.Sprintf(format, args...))
-	}
 }
 
 // abandon is told when all connections of a load have been closed: the jobs
@@ -543,47 +431,3 @@ func (l *ledger) close() {
 	}
 }
 
-// sum is the number of all faults.
-func (l *ledger) sum() (n int64) {
-	for _, f := range l.faults {
-		n += f
-	}
-	return n
-}
-
-// report says what was found, in lines.
-func (l *ledger) report() string {
-	var b bytes.Buffer
-	deliveries := "deliveries"
-	if l.delivered == 1 {
-		deliveries = "delivery"
-	}
-	fmt.Fprintf(&b, "%s put, %s %s, %s deleted", plural(l.put, "job"), count(float64(l.delivered)), deliveries, count(float64(l.deleted)))
-	if l.undecided > 0 {
-		fmt.Fprintf(&b, " and %s more whose end was not answered before the load's", count(float64(l.undecided)))
-	}
-	if l.sum() == 0 {
-		switch {
-		case l.put+l.delivered == 0:
-			b.WriteString("; nothing was checked")
-		case !l.closed:
-			b.WriteString("; whether jobs were lost is not known")
-		default:
-			b.WriteString("; no job was lost, damaged or mixed up, and none came again but after a release, a kick, its TTR or the end of its connection")
-			if l.outlived > 0 {
-				fmt.Fprintf(&b, "; %s came since the TTR was over", count(float64(l.outlived)))
-			}
-		}
-		return b.String()
-	}
-	for f, n := range l.faults {
-		if n > 0 {
-			fmt.Fprintf(&b, "; %s: %s", faultNames[f], count(float64(n)))
-		}
-	}
-	b.WriteString("\n  " + strings.Join(l.examples, "\n  "))
-	if more := l.sum() - int64(len(l.examples)); more > 0 {
-		fmt.Fprintf(&b, "\n  and %s more", count(float64(more)))
-	}
-	return b.String()
-}

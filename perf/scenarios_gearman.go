@@ -20,7 +20,7 @@ package perf
 //	                     with 100,000 jobs are a hundred jobs long.
 //
 // Jobs have an empty unique, so none is coalesced with another. Results of
-// foreground jobs are as long as their workloads (gearman.go); those of
+// foreground jobs are as long as their workloads (gearman_packet.go); those of
 // background jobs, which nobody gets, are empty.
 
 func gearmanScenarios() []*Scenario {

@@ -1,6 +1,6 @@
 package perf
 
-// What a driver does with Gearman's packets: play.go's part for them. All of it
+// What a driver does with Gearman's packets: driver_scripts.go's part for them. All of it
 // is on the hot path.
 
 import (

@@ -49,7 +49,7 @@ var ops = [numOps]struct {
 	opStatsTube:  {"stats-tube", ok, 0},
 	opStats:      {"stats", ok, 0},
 
-	// What answers these: heard (gearman_play.go).
+	// What answers these: packetArrived (driver_gearman.go).
 	opSubmit:   {name: "submit"},
 	opResult:   {name: "result"},
 	opSubmitBG: {name: "submit"},

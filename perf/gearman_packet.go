@@ -182,7 +182,7 @@ func handleID(handle []byte) (id []byte, err error) {
 // Little endian. A result is the workload with another mark and the checksum
 // that follows from that, so that neither a workload that comes back as it was
 // nor the result of another job passes for it. Number and checksum are where
-// the bodies of other scenarios have them (header.go).
+// the bodies of other scenarios have them (body.go).
 const (
 	headerMark   = 12
 	markWorkload = 0x6b726f77
