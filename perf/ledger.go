@@ -430,4 +430,3 @@ func (l *ledger) close() {
 		}
 	}
 }
-

@@ -65,4 +65,3 @@ func (l *ledger) checkOrder(c *conn, p *page, i int, id []byte, asked, now int64
 	}
 	r.add(c, l.turns, asked, now, pri, id)
 }
-

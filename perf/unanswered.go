@@ -140,4 +140,3 @@ func (l *load) unanswered(c *conn) (n int, first string) {
 	}
 	return int(c.tail - c.head), first
 }
-
