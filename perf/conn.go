@@ -2,53 +2,54 @@ package perf
 
 // One connection of a load: what is in flight on it, and its buffers.
 
-// A pending is a command in flight. It takes a cache line.
+// A pending is a command in flight. It fills a cache line or two.
 type pending struct {
 	due    int64  // when it was to be sent
 	began  int64  // when the first command of its script was to be sent
-	number uint64 // of the job in hand, with a ledger
-	line   int32  // of a put: which
-	from   int32  // which connection put the job in hand
-	script uint8  // of its group's mix
+	number uint64 // of the job in hand; only with a ledger
+	line   int32  // index of a put in wire.puts; of a SUBMIT_JOB, its slot
+	from   int32  // number of the connection that put the job in hand; of a GRAB_JOB, the WORK_COMPLETEs it confirms
+	script uint8  // index in the group's mix
 	step   uint8
 	op     op
 	idLen  uint8
 	id     [20]byte
 }
 
-// A conn belongs to its driver's goroutine once the load has begun.
+// A conn belongs to its driver's goroutine while the load runs. Only group, driver
+// and number may be read by others, since they do not change.
 type conn struct {
 	fd     int
 	number int32 // in its load
 	index  int32 // in its driver
 	group  *group
 	driver *driver
-	tube   string // the used one
+	tube   string // the tube it uses
 
-	watched map[string]bool // with a ledger
+	watched map[string]bool // only with a ledger
 
-	gearman *gearmanConn // nil: beanstalkd's protocol is spoken
+	gearman *gearmanConn // nil if beanstalkd's protocol is spoken
 
-	ring       []pending // its length is a power of two
-	head, tail uint32
-	running    int   // scripts
-	quota      int64 // scripts that may still be begun; negative is no limit
-	nextPut    int   // of the next put
-	nextBody   int   // of its body, in the stock
-	nextScript int   // in the group's order of scripts
+	ring       []pending // commands in flight; its length is a power of two
+	head, tail uint32    // of the ring; they count up and wrap
+	running    int       // scripts in flight
+	quota      int64     // scripts that may still be begun; negative for any number
+	nextPut    int       // index in wire.puts
+	nextBody   int       // offset of the next body in wire.payload
+	nextScript int       // index in group.order
 
 	partial  []byte // the beginning of an answer that has not arrived whole, in a buffer of its own
-	want     int    // how long that answer is, if that is known
-	out      []byte // what is still to be written
-	written  int    // of out
-	heldBack int    // scripts that are begun when out has been written
-	blocked  bool   // the socket took no more; the poller tells when it does
-	dirty    bool   // is in driver.dirty
+	want     int    // length of that answer; 0 if not known
+	out      []byte // output, of which written bytes are gone
+	written  int
+	heldBack int  // scripts to begin once out has been written
+	blocked  bool // the socket took no more; the poller reports when it does
+	dirty    bool // it is in driver.dirty
 }
 
-// push puts p behind what is in flight. More than the depth is in flight when a
-// body names no producer, so that another one makes up for its job; that takes
-// a broken server.
+// push appends p to what is in flight. More than the depth can be in flight only
+// with a broken server: a body that names no producer lets any one of them put
+// another job.
 func (c *conn) push(p *pending) {
 	if int(c.tail-c.head) == len(c.ring) {
 		bigger := make([]pending, 2*len(c.ring))
@@ -61,5 +62,5 @@ func (c *conn) push(p *pending) {
 	c.tail++
 }
 
-// front is the command whose answer comes next.
+// front returns the command whose answer comes next. There must be one.
 func (c *conn) front() *pending { return &c.ring[c.head&uint32(len(c.ring)-1)] }

@@ -1,6 +1,7 @@
 package perf
 
-// The loop that drives connections: one thread, one poller.
+// The loop that drives connections: one thread, one poller. What is done with an
+// answer is in driver_scripts.go, or driver_gearman.go.
 
 import (
 	"fmt"
@@ -13,42 +14,48 @@ import (
 )
 
 const (
-	// readSize is what a driver reads at once. It is one buffer for all its
-	// connections, so it stays in the cache.
+	// readSize is how many bytes a driver reads at once, into one buffer for all
+	// its connections, so that it stays in the cache.
 	readSize = 256 << 10
-	// mostUnwritten is from how many bytes that a connection has still to write on
-	// it begins no other script: as a client would wait that writes its commands
-	// one by one. Else a load of large bodies would be in memory as a whole before
+	// maxUnwritten is how many bytes a connection may have to write and still begin
+	// another script. Beyond it the connection waits, as a client would that writes
+	// its commands one by one; else all bodies of a load could be in memory before
 	// the first byte is sent. Ordinary loads stay below it.
 	maxUnwritten = 4 << 20
-	// longestWait bounds how long a driver sleeps, and so how late it sees that
-	// it is to stop.
+	// maxWait bounds how long a driver sleeps, and so how late it sees that it is
+	// to stop.
 	maxWait = 20 * time.Millisecond
 )
 
-// A driver owns its connections: nothing of them is locked, and once a load
-// runs nothing is allocated. Others reach it by its inbox alone.
+// A driver owns its connections. All its fields belong to the goroutine of run,
+// but for two: inbox, by which other drivers reach it, and published. Before run
+// begins and after it has returned they are the load's. While a load runs nothing
+// is allocated.
 type driver struct {
 	load     *load
 	conns    []*conn
-	starters []*conn // begin scripts when a job is due, or a worker done
-	starter  int     // whose turn it is
-	inbox    inbox   // of what other drivers have this one begin
+	starters []*conn // those that begin scripts when a job is due, or a worker done
+	starter  int     // index of the starter whose turn it is
+	inbox    inbox   // producers that other drivers let put another job
 	arrivals arrivals
 	recorder recorder
 	epfd     int
 	buf      []byte
-	dirty    []*conn // have something to write
-	started  bool    // the window has begun
+	dirty    []*conn // connections with something to write
+	started  bool    // the measured time has begun
 	ended    bool    // and is over
-	stopping bool    // begins nothing more
-	active   int     // scripts in flight, but those of workers
-	// All the time, not only while it is measured.
-	answers, jobs int64
-	put, done     int64 // jobs put and deleted
+	stopping bool    // nothing more is begun
+	active   int     // scripts in flight, without those of workers
 
-	clientCPU [2]time.Duration // the thread's at the begin and the end of the window
-	published struct {         // for the others; the padding keeps it off the driver's own cache lines
+	// Counted all the time, not only while it is measured.
+	answers, jobs int64
+	put, done     int64 // jobs put and jobs deleted
+
+	clientCPU [2]time.Duration // the thread's, at the beginning and end of the measured time
+
+	// published is written by this driver and read by the observer, at any time.
+	// The padding keeps it off the cache lines of the driver's own fields.
+	published struct {
 		_             [64]byte
 		answers, jobs atomic.Int64
 		active        atomic.Int64
@@ -57,13 +64,13 @@ type driver struct {
 	}
 }
 
-// run drives until the load is over. The window of the recorder and the
-// timetable have been set.
+// run drives until the load is over. The recorder's window and the timetable must
+// be set before.
 func (d *driver) run() (err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// By default Linux lets timers be 50 µs late, which would show in the
-	// timetable.
+	// By default Linux lets timers be 50 µs late, which would delay what the
+	// timetable has due.
 	slack, _ := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	defer unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0)
@@ -102,7 +109,7 @@ func (d *driver) run() (err error) {
 	}
 }
 
-// watch has the poller tell of the connections and of other drivers.
+// watch has the poller report on the connections and the inbox.
 func (d *driver) watch() error {
 	for i, c := range d.conns {
 		c.index = int32(i)
@@ -129,8 +136,8 @@ func (d *driver) beginFirst(now int64) {
 	}
 }
 
-// cross notes when the window of what is measured begins and ends, and whether
-// nothing more is to be begun.
+// noteWindow notes when the measured time begins and ends, and whether nothing
+// more is to be begun.
 func (d *driver) noteWindow(now int64) {
 	if !d.started && now >= d.recorder.from {
 		d.started, d.clientCPU[0] = true, threadCPU()
@@ -149,7 +156,7 @@ func (d *driver) over() bool {
 	return d.load.quit.Load() || d.active == 0 && !d.load.hasWorkers && (d.stopping || d.exhausted())
 }
 
-// serve does what the poller tells.
+// handleEvent does what an event of the poller asks for.
 func (d *driver) handleEvent(ev unix.EpollEvent) error {
 	if ev.Fd == inboxIndex {
 		d.beginOwed()
@@ -165,14 +172,15 @@ func (d *driver) handleEvent(ev unix.EpollEvent) error {
 		if err := d.read(c); err != nil {
 			return err
 		}
-		// At once, before the next connection is read: the server shall not
-		// wait for us.
+		// Written at once, before the next connection is read, so that the server
+		// does not wait for the client.
 		return d.flush()
 	}
 	return nil
 }
 
-// leave settles what a load that ends before its window leaves open.
+// finish takes the last readings of a load that ends before its measured time
+// does.
 func (d *driver) finish() {
 	if d.started && !d.ended {
 		d.clientCPU[1] = threadCPU()
@@ -201,7 +209,7 @@ func (d *driver) exhausted() bool {
 	return true
 }
 
-// nap returns how long to wait if nothing comes.
+// sleepTime returns how long to wait if nothing arrives.
 func (d *driver) sleepTime(now int64) time.Duration {
 	until := now + int64(maxWait)
 	if !d.stopping && d.room() {
@@ -215,12 +223,14 @@ func (d *driver) sleepTime(now int64) time.Duration {
 	return time.Duration(max(until-now, 0))
 }
 
-// wait waits for events; epoll_wait's milliseconds are too coarse for a
-// timetable. The runtime is not told of it: its monitor would take the processor
-// from the thread each time, and give it to others that find nothing to do. With 64
-// connections that do not pipeline this took a third of a core, from the server as
-// well. See processors. Who stops the world, such as the collector, interrupts the
-// wait by a signal; without those (GODEBUG=asyncpreemptoff=1) it takes longestWait.
+// wait waits for events, with epoll_pwait2, since epoll_wait's milliseconds are
+// too coarse for a timetable. It is a raw system call that the Go runtime does
+// not see: otherwise the runtime's monitor would take the processor away from
+// this thread each time and give it to others that find nothing to do. With 64
+// connections that do not pipeline that took a third of a core, from the server
+// as well. See processors (gomaxprocs.go). Whatever stops the world, such as the
+// collector, interrupts the wait by a signal; without those signals
+// (GODEBUG=asyncpreemptoff=1) it is held up for up to maxWait.
 func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, error) {
 	ts := unix.NsecToTimespec(int64(timeout))
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(d.epfd), uintptr(unsafe.Pointer(&events[0])),
@@ -240,8 +250,8 @@ func (d *driver) wait(events []unix.EpollEvent, timeout time.Duration) (int, err
 	return 0, fmt.Errorf("waiting for the server: %w", errno)
 }
 
-// room reports whether a starter may begin a script, and has d.starter point to
-// it.
+// room reports whether a starter may begin a script; if so, d.starter is its
+// index.
 func (d *driver) room() bool {
 	for range d.starters {
 		if c := d.starters[d.starter]; c.running < c.group.depth && c.quota != 0 && len(c.out) < maxUnwritten {
@@ -254,7 +264,8 @@ func (d *driver) room() bool {
 	return false
 }
 
-// pace begins what the timetable says is due.
+// pace begins the jobs that are due by the timetable. Their scripts count from
+// when they were due, not from now.
 func (d *driver) pace(now int64) {
 	for d.arrivals.next <= now && d.arrivals.next < d.recorder.to && !d.stopping && d.room() {
 		c := d.starters[d.starter]
@@ -265,7 +276,7 @@ func (d *driver) pace(now int64) {
 	}
 }
 
-// read takes what has arrived on c and serves it.
+// read takes what has arrived on c and handles the answers in it.
 func (d *driver) read(c *conn) error {
 	held := len(c.partial)
 	buf := d.buf
@@ -283,7 +294,7 @@ func (d *driver) read(c *conn) error {
 	}
 	in := buf[:held+int(n)]
 	if len(in) < c.want {
-		c.partial = in // a long body goes on to arrive in place
+		c.partial = in // the rest of a long body is read in place
 		return nil
 	}
 	now := clock()
@@ -313,7 +324,7 @@ func (d *driver) read(c *conn) error {
 	return nil
 }
 
-// keep holds the beginning of an answer until the rest of it comes.
+// keep stores the beginning of an answer until the rest of it arrives.
 func (d *driver) keep(c *conn, rest []byte) {
 	const least = 4096
 	if len(rest) == 0 {
@@ -327,7 +338,7 @@ func (d *driver) keep(c *conn, rest []byte) {
 	c.partial = c.partial[:copy(c.partial[:cap(c.partial)], rest)]
 }
 
-// flush writes what the connections have to say.
+// flush writes the output of all connections that have some.
 func (d *driver) flush() error {
 	for i := 0; i < len(d.dirty); i++ {
 		c := d.dirty[i]
@@ -343,7 +354,7 @@ func (d *driver) flush() error {
 	return nil
 }
 
-// write writes what c has to say, as far as the socket takes it.
+// write writes c's output, as far as the socket takes it.
 func (d *driver) write(c *conn) error {
 	for c.written < len(c.out) {
 		left := c.out[c.written:]
@@ -368,7 +379,8 @@ func (d *driver) write(c *conn) error {
 	return d.watchWritable(c, false)
 }
 
-// await has the poller tell when c can be written to, or no longer.
+// watchWritable has the poller report, or no longer report, when c can be written
+// to.
 func (d *driver) watchWritable(c *conn, full bool) error {
 	if c.blocked == full {
 		return nil
@@ -381,7 +393,7 @@ func (d *driver) watchWritable(c *conn, full bool) error {
 	return unix.EpollCtl(d.epfd, unix.EPOLL_CTL_MOD, c.fd, &ev)
 }
 
-// lost is the error of a connection that the server has closed.
+// connLost returns the error of a connection that the server has closed.
 func (d *driver) connLost(c *conn, errno unix.Errno) error {
 	what := "nothing was asked"
 	if n, first := d.load.unanswered(c); n > 0 {
@@ -390,16 +402,17 @@ func (d *driver) connLost(c *conn, errno unix.Errno) error {
 	return d.connError(c, closedError(errno, what))
 }
 
+// connError adds to an error which connection it happened on.
 func (d *driver) connError(c *conn, err error) error {
 	return fmt.Errorf("%s %d: %w", c.group.name, c.number, err)
 }
 
 var clockBase = time.Now()
 
-// clock is the client's clock, in nanoseconds. It is monotonic.
+// clock returns the time on the client's clock, in nanoseconds. It is monotonic.
 func clock() int64 { return int64(time.Since(clockBase)) }
 
-// threadCPU is what this thread has used.
+// threadCPU returns the CPU time that this thread has used.
 func threadCPU() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_THREAD, &u) != nil {

@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// inboxIndex stands in a poller where others have the index of a connection.
+// inboxIndex is what a poller's event has for the inbox, where others have the
+// index of a connection.
 const inboxIndex = -1
 
-// An inbox collects the producers of a driver that may put another job, since
-// workers of other drivers are done with one. Its owner is woken by an eventfd
-// that it watches edge-triggered: a write to it is an event though nobody has
-// read it, which saves that read.
+// An inbox collects producers of a driver that may put another job, since workers
+// of other drivers have finished one. Its owner is woken by an eventfd that it
+// watches edge-triggered: each write is an event, even if earlier ones were never
+// read, so the owner need not read it.
 type inbox struct {
 	fd    int
-	taken []*conn // the owner's
+	taken []*conn // what take returned last; only the owner's
 
 	_    [64]byte
 	mu   sync.Mutex
@@ -36,8 +37,8 @@ func (b *inbox) open() (err error) {
 
 func (b *inbox) close() { unix.Close(b.fd) }
 
-// add is for other drivers. Only what comes into an empty inbox wakes its
-// owner, who takes all there is.
+// add is called by other drivers. Only an addition to an empty inbox wakes the
+// owner, which then takes all there is.
 func (b *inbox) add(c *conn) {
 	b.mu.Lock()
 	b.owed = append(b.owed, c)
@@ -50,7 +51,7 @@ func (b *inbox) add(c *conn) {
 	}
 }
 
-// take is for the owner. What it returns is valid until the next take.
+// take is called by the owner. The result is valid until the next take.
 func (b *inbox) take() []*conn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +59,7 @@ func (b *inbox) take() []*conn {
 	return b.taken
 }
 
-// beginOwed begins what other drivers have told.
+// beginOwed begins the scripts that other drivers have asked for.
 func (d *driver) beginOwed() {
 	now := clock()
 	for _, c := range d.inbox.take() {
@@ -68,10 +69,10 @@ func (d *driver) beginOwed() {
 	}
 }
 
-// release lets the producer of a job put another, since that one is done. The
-// producer may be another driver's. Producers are a load's first connections; a
-// body that names none, which takes a broken server, is made up for by any of
-// them, so that the load goes on.
+// releaseProducer lets the producer of a finished job put another; the producer
+// may belong to another driver. from is its number, since producers are a load's
+// first connections. If the body names none, which takes a broken server, any of
+// them does, so that the load goes on.
 func (d *driver) releaseProducer(from int32, now int64) {
 	producers := d.load.starters
 	c := producers[uint32(from)%uint32(len(producers))]

@@ -1,23 +1,25 @@
 package perf
 
+// Room in Go's scheduler for drivers.
+
 import (
 	"runtime"
 	"sync"
 )
 
-// cpus is how many CPUs there are for this process, or what the environment variable
-// GOMAXPROCS says. The runtime's GOMAXPROCS is that only while no load runs.
+// cpus is the number of CPUs for this process, or the environment variable
+// GOMAXPROCS. The runtime's own GOMAXPROCS is larger while a load runs.
 var cpus = runtime.GOMAXPROCS(0)
 
-// processors are those of Go's runtime, which drivers take for as long as they run,
-// also while they wait: see driver.wait. So there is one more for each, lest nothing
-// else runs beside them.
+// processors counts the processors of Go's scheduler that drivers hold, for as
+// long as they run and even while they wait (see driver.wait). GOMAXPROCS is
+// raised by one for each, so that other goroutines can run beside them.
 var processors struct {
 	mu    sync.Mutex
 	taken int // guarded by mu
 }
 
-// takeProcessors adds n, or takes -n away again.
+// takeProcessors raises GOMAXPROCS by n, or lowers it by -n.
 func takeProcessors(n int) {
 	processors.mu.Lock()
 	defer processors.mu.Unlock()

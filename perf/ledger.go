@@ -1,6 +1,8 @@
 package perf
 
-// The ledger of sheafperf check: what has become of every job.
+// The ledger of sheafperf check: the state of every job. What it checks of their
+// order is in ledger_order.go, its faults and report in ledger_report.go, and its
+// Gearman side in ledger_gearman.go.
 
 import (
 	"slices"
@@ -18,35 +20,35 @@ import (
 //	                    ▲  release, bury sent │
 //	                    └─────────────────────┘
 //
-// A state changes when the command is sent where others may see the effect
-// before the answer is read, and when the answer is read where it is the answer
-// that tells. So a job is found with two clients only if the server gave it
-// twice.
+// Where others may see a command's effect before its answer is read, the state
+// changes when the command is sent; otherwise, when the answer is read. So two
+// clients are seen with one job only if the server gave it twice.
 //
-// A job that a client has for longer than its TTR comes again, and rightly: it
-// is another's then. Its first client may learn that by NOT_FOUND only, and until
-// it has, both act as if they had it. Such a job is in doubt: it is still to be
-// whole, not to come after its delete, and not to be lost.
+// A job that a client keeps for longer than its TTR comes again, and rightly so: it
+// now belongs to another client. The first client may learn of this only by a
+// NOT_FOUND, and until then both act as if they had the job. Such a job is in
+// doubt: it must still be whole, not come after its delete, and not be lost.
 //
-// What was ready when a server chose a job can be told from outside for some
-// jobs only: see passed.
+// Times are nanoseconds of the client's clock (clock). All fields are guarded by
+// mu, since any driver may call any method; delayLeeway and ttr never change. Only
+// sum and report take no lock: they are for when the drivers have ended.
 type ledger struct {
 	mu            sync.Mutex
-	lastNumber    uint64 // number given out
-	delayLeeway   int64  // how much sooner than after its delay a job may come, in nanoseconds
-	ttr           int64  // a client that has a job for less still has it; 0: until it is done
-	delaysUnknown uint64 // of jobs up to this one it is not known when they are ready
-	reserves      map[string]*reserveHistory
-	turns         uint64 // of the answer that is looked at: how many there were before
-	strays        bool   // connections were closed that may have jobs without knowing it
-	pages         map[uint64]*page
-	gonePages     map[uint64]int64 // pages whose jobs have all gone: when the last of them was known to have
-	ids           map[uint64]*idPage
+	lastNumber    uint64                     // the last job number given out
+	delayLeeway   int64                      // how much before the end of its delay a job may come
+	ttr           int64                      // a client that has had a job for less still has it; 0: for any time
+	delaysUnknown uint64                     // jobs up to this number may be ready before their delay is over
+	reserves      map[string]*reserveHistory // by tube
+	turns         uint64                     // answers so far, with the one being looked at
+	strays        bool                       // closed connections may have been given jobs unseen
+	pages         map[uint64]*page           // by job number / pageSize
+	gonePages     map[uint64]int64           // pages that were dropped: when the last of their jobs was known to be gone
+	ids           map[uint64]*idPage         // by id / 2^16
 
 	put, delivered, deleted int64
-	outlived                int64 // deliveries of jobs whose TTR was over
-	doubts                  bool  // there are jobs in doubt, or have been
-	undecided               int64 // of which it is not known whether they were deleted
+	outlived                int64 // deliveries that were right only because a TTR was over
+	doubts                  bool  // a job is in doubt, or has been
+	undecided               int64 // jobs whose delete was never answered; set by close
 	closed                  bool
 	faults                  [numFaults]int64
 	examples                []string
@@ -60,36 +62,37 @@ const (
 	withClient
 	leaving
 	goneJob
-	leftOpen // a delete of it was never answered: whether it comes again or not is both right
+	leftOpen // its delete was never answered, so it may come again or not
 )
 
 const pageSize = 1 << 14
 
-// A page is pageSize consecutive jobs. It is dropped when all of them have
-// gone, so that a check may go on for days.
+// A page holds pageSize consecutive jobs. It is dropped when all of them are
+// gone, so that a check may run for days.
 type page struct {
 	state        [pageSize]jobState
-	insertedAt   [pageSize]int64  // when INSERTED was read; 0 if it was not
-	id           [pageSize]uint64 // 0 is not known yet
-	tube         [pageSize]string // that it was put into
+	insertedAt   [pageSize]int64  // when INSERTED was read; 0 if not yet
+	id           [pageSize]uint64 // 0 if not known yet
+	tube         [pageSize]string // where it was put
 	pri          [pageSize]uint32
-	cameBefore   [pageSize]bool   // it has come before
-	readyAt      [pageSize]int64  // when its delay is over; 0 if it had none, or has come
-	putter       [pageSize]*conn  // that has put it
-	insertedTurn [pageSize]uint64 // of its INSERTED
-	putAt        [pageSize]int64  // when it was put, or a little before
-	since        [pageSize]int64  // from when on its TTR counts, or a little before; when it was known to have gone
-	holder       [pageSize]*conn  // that was given it last
-	inDoubt      [pageSize]bool   // its TTR may have been over once, so that several think that they have it
-	openDeletes  [pageSize]uint16 // deletes of it that have no answer yet
-	gone         int
+	cameBefore   [pageSize]bool   // it has been reserved before
+	readyAt      [pageSize]int64  // when its delay is over; 0 if it had none, or was reserved since
+	putter       [pageSize]*conn  // the connection that put it
+	insertedTurn [pageSize]uint64 // ledger.turns at its INSERTED
+	putAt        [pageSize]int64  // when its put was sent, or a little before
+	since        [pageSize]int64  // withClient: from when its TTR counts, or a little before; goneJob: when that was known
+	holder       [pageSize]*conn  // the connection that was given it last
+	inDoubt      [pageSize]bool   // its TTR may have been over, so several clients may act as if they had it
+	openDeletes  [pageSize]uint16 // deletes sent that have no answer yet
+	gone         int              // how many of the jobs are goneJob
 }
 
-// An idPage is a bit for each of 1<<16 ids that were given to a job.
+// An idPage is a set of 1<<16 consecutive ids: those that were given to a job.
 type idPage [1 << 10]uint64
 
-// newLedger is one of jobs with delays up to that many nanoseconds, and that time
-// to run; 0 is no limit.
+// newLedger returns a ledger for jobs whose delays are at most longestDelay and
+// whose TTR is ttr, both in nanoseconds; a ttr of 0 means that jobs never time
+// out.
 func newLedger(longestDelay, ttr int64) *ledger {
 	l := &ledger{delayLeeway: leeway(longestDelay), pages: make(map[uint64]*page), gonePages: make(map[uint64]int64), ids: make(map[uint64]*idPage), reserves: make(map[string]*reserveHistory)}
 	if ttr > 0 {
@@ -98,8 +101,8 @@ func newLedger(longestDelay, ttr int64) *ledger {
 	return l
 }
 
-// next gives out the number of a job that is about to be put into a tube with a
-// delay and a priority.
+// next returns the number for a job that is about to be put. delay is in
+// nanoseconds.
 func (l *ledger) next(tube string, delay int64, pri uint32) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,17 +119,17 @@ func (l *ledger) next(tube string, delay int64, pri uint32) uint64 {
 	return l.lastNumber
 }
 
-// moving is told before delayed jobs are kicked: of those put so far it is not
-// known any more when they are ready.
+// forgetDelays is called before delayed jobs are kicked: those put so far may be
+// ready at any time.
 func (l *ledger) forgetDelays() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.delaysUnknown = l.lastNumber
 }
 
-// closing is told of connections that are closed. Where a reserve was not answered
-// the server may give a job nevertheless, and take it back when it learns that
-// nobody is there: from then on nobody knows which jobs are ready.
+// connsClosing is called before connections are closed. If a reserve on one of
+// them has no answer, the server may still give it a job, and take that back when
+// it sees the connection closed: from then on nobody knows which jobs are ready.
 func (l *ledger) connsClosing(conns []*conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +143,8 @@ func (l *ledger) connsClosing(conns []*conn) {
 	}
 }
 
-// sending is told of every command but put before c sends it, with the job in
-// hand.
+// sending is called before c sends a command other than put; number is that of
+// the job in hand.
 func (l *ledger) sending(c *conn, o op, number uint64) {
 	switch o {
 	case opRelease, opBury, opDelete:
@@ -158,7 +161,7 @@ func (l *ledger) sending(c *conn, o op, number uint64) {
 		p.openDeletes[i]++
 	}
 	if p.state[i] != withClient || p.holder[i] != c {
-		return // a fault was told before, or it is another's by now
+		return // a fault was reported before, or another client has it by now
 	}
 	p.state[i] = onItsWay
 	if o == opDelete {
@@ -166,8 +169,8 @@ func (l *ledger) sending(c *conn, o op, number uint64) {
 	}
 }
 
-// answered is told of every answer that c gets. It notes in p which job is in
-// hand.
+// answered is called with every answer that c gets. It notes in p which job is
+// now in hand.
 func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,27 +203,27 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 	}
 }
 
-// notFound looks whether a job had been there of which peek, stats-job or kick-job
-// said that it was not. While no delete of it has been sent it must be; who buries a
-// job is who kicks it, unless several have it.
+// notFound checks a NOT_FOUND to peek, stats-job or kick-job. Until a delete of
+// the job is sent, the job must be there. The client that buries a job is the one
+// that kicks it, unless several clients have it.
 func (l *ledger) notFound(p *pending) {
 	pg, i := l.find(p.number)
 	if pg == nil || pg.openDeletes[i] > 0 || pg.inDoubt[i] {
 		return
 	}
 	if s := pg.state[i]; s == onItsWay || s == withClient {
-		// Not the id itself: p is not to be kept, or it would be allocated.
+		// A copy of the id: if p escaped, each one would be allocated.
 		l.fault(jobNotFound, "%s %s, which is job %d", ops[p.op].name, string(p.id[:p.idLen]), p.number)
 	}
 }
 
-// over reports whether the TTR of a job may be over, if it did not count before
-// from.
+// ttrOver reports whether the TTR of a job may be over now, if it began no
+// earlier than from.
 func (l *ledger) ttrOver(from, now int64) bool { return l.ttr > 0 && now-from >= l.ttr }
 
-// forgone is told of an answer to c that ends a load otherwise, and reports
-// whether it is right, since the TTR of the job in hand was over and another has
-// it.
+// excused is called with an answer that would otherwise end the load. It reports
+// whether the answer is right after all: the TTR of the job in hand is over and
+// another client has the job.
 func (l *ledger) excused(c *conn, p *pending, r *reply, now int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -230,14 +233,14 @@ func (l *ledger) excused(c *conn, p *pending, r *reply, now int64) bool {
 			return false
 		}
 	case opKick:
-		// Who had a job before may have deleted it when it was buried.
+		// A client that had a job before may have deleted it once it was buried.
 		return r.kind == kickedNone && l.doubts
 	default:
 		return false
 	}
 	pg, i := l.find(p.number)
 	if pg == nil {
-		return true // that other one has deleted it
+		return true // the other client has deleted it
 	}
 	if !pg.inDoubt[i] && !l.ttrOver(p.began, now) {
 		return false
@@ -247,13 +250,13 @@ func (l *ledger) excused(c *conn, p *pending, r *reply, now int64) bool {
 		pg.openDeletes[i]--
 	}
 	if s := pg.state[i]; (s == withClient || s == leaving) && pg.holder[i] == c {
-		pg.state[i] = onItsWay // to the other one, who does not know it yet
+		pg.state[i] = onItsWay // to the other client, which has not read its RESERVED yet
 	}
 	return true
 }
 
-// find returns where a job is noted; nil if its page has been dropped or there
-// is no such job.
+// find returns the page of a job and its index there. The page is nil if it was
+// dropped or no such job was put.
 func (l *ledger) find(number uint64) (*page, int) {
 	return l.pages[number/pageSize], int(number % pageSize)
 }
@@ -273,7 +276,7 @@ func (l *ledger) inserted(c *conn, number uint64, text []byte, now int64) {
 	}
 	p, i := l.find(number)
 	if p == nil {
-		return // gone already: it was delivered and deleted before this answer was read
+		return // the page was dropped: the job was deleted before this answer was read
 	}
 	p.insertedAt[i], p.putter[i], p.insertedTurn[i] = max(now, 1), c, l.turns
 	if p.id[i] != 0 && p.id[i] != id {
@@ -314,18 +317,19 @@ func (l *ledger) reserved(c *conn, r *reply, asked, now int64) (number uint64) {
 	if by := p.readyAt[i] - now; p.readyAt[i] > 0 && by > l.delayLeeway && number > l.delaysUnknown {
 		l.fault(tooEarly, "job %d, id %s, by %v", number, r.id, time.Duration(by).Round(time.Millisecond))
 	}
-	// Who had it first may not have read that yet, if its TTR may be over.
+	// If its TTR may be over, an earlier client may not have read its RESERVED yet.
 	if p.readyAt[i] == 0 && !p.cameBefore[i] && !l.strays && !l.ttrOver(p.putAt[i], now) {
 		l.checkOrder(c, p, i, r.id, asked, now)
 	}
-	p.readyAt[i], p.cameBefore[i] = 0, true // it may be released, and come at once
+	p.readyAt[i], p.cameBefore[i] = 0, true // from now on a release may make it ready at any time
 	l.handTo(c, p, i, number, r.id, max(asked, p.putAt[i]), now)
 	return number
 }
 
-// hand gives a job to c, which had it not before from and may have read that late.
+// handTo notes that c was given a job, at from at the earliest; c may have read
+// that late.
 func (l *ledger) handTo(c *conn, p *page, i int, number uint64, id []byte, from, now int64) {
-	// Of two answers which say that a job was given either may be read first.
+	// If two clients were given the job, either answer may be read first.
 	over := l.ttrOver(p.since[i], now) || l.ttrOver(from, now)
 	switch p.state[i] {
 	case withClient, leaving:
@@ -335,14 +339,14 @@ func (l *ledger) handTo(c *conn, p *page, i int, number uint64, id []byte, from,
 			l.outlived++
 		}
 	case goneJob:
-		// It may have gone when the TTR of this client was over as well.
+		// Its TTR with this client, too, may have been over when it was deleted.
 		if over = l.ttrOver(from, p.since[i]); !over {
 			l.fault(deliveredTwice, "job %d, id %s, after it had been deleted", number, id)
 		} else {
 			l.outlived++
 		}
 	case onItsWay:
-		over = over && p.holder[i] != nil // a release that is still under way may come too late
+		over = over && p.holder[i] != nil // a release still under way may come too late
 	}
 	if over {
 		p.inDoubt[i], l.doubts = true, true
@@ -353,7 +357,7 @@ func (l *ledger) handTo(c *conn, p *page, i int, number uint64, id []byte, from,
 	}
 }
 
-// leave notes that a job has gone.
+// markGone notes that a job was deleted.
 func (l *ledger) markGone(number uint64, p *page, i int, now int64) {
 	p.state[i], p.since[i] = goneJob, now
 	p.gone++
@@ -361,7 +365,8 @@ func (l *ledger) markGone(number uint64, p *page, i int, now int64) {
 	l.dropPage(number, p)
 }
 
-// drop forgets a page of which nothing more is to be learnt.
+// dropPage forgets a page once all its jobs are gone and all their INSERTED were
+// read.
 func (l *ledger) dropPage(number uint64, p *page) {
 	if p.gone < pageSize {
 		return
@@ -375,8 +380,8 @@ func (l *ledger) dropPage(number uint64, p *page) {
 	l.gonePages[number/pageSize] = slices.Max(p.since[:])
 }
 
-// abandon is told when all connections of a load have been closed: the jobs
-// that they had come back.
+// connsClosed is called when all connections of a load have been closed: the
+// server takes back the jobs that they had.
 func (l *ledger) connsClosed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -393,8 +398,8 @@ func (l *ledger) connsClosed() {
 	}
 }
 
-// missing is how many jobs were put and have still to come. Of a put whose
-// answer was never read nobody knows.
+// missing counts the jobs that were put and have still to come. A put whose
+// answer was never read does not count: nobody knows whether it took effect.
 func (l *ledger) missing() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -408,7 +413,7 @@ func (l *ledger) missing() (n int64) {
 	return n
 }
 
-// close settles the account when the tubes have been emptied: what has not come
+// close settles the account after the tubes have been emptied: what has not come
 // is lost.
 func (l *ledger) close() {
 	l.mu.Lock()

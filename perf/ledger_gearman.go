@@ -1,11 +1,11 @@
 package perf
 
-// The ledger of jobs that are submitted to a Gearman server. Such a job is put
-// when it is submitted, reserved when a worker has it, and deleted when its
-// result has come, or when the server has read the WORK_COMPLETE of a
-// background job.
+// The ledger's side of jobs that are submitted to a Gearman server. Such a job is
+// put when it is submitted, reserved when a worker has it, and deleted when its
+// result has come, or for a background job when the server has read the
+// WORK_COMPLETE. All times are given as 0, so neither order nor TTRs are checked.
 
-// created is told of JOB_CREATED.
+// created is called with each JOB_CREATED.
 func (l *ledger) created(number uint64, handle []byte) error {
 	id, err := handleID(handle)
 	if err != nil {
@@ -17,8 +17,8 @@ func (l *ledger) created(number uint64, handle []byte) error {
 	return nil
 }
 
-// assigned is told of the JOB_ASSIGN that c gets, and returns which job it is; 0
-// is not known.
+// assigned is called with each JOB_ASSIGN that c gets, and returns the number of
+// the job; 0 if that is not known.
 func (l *ledger) assigned(c *conn, handle, function, workload []byte) (number uint64, err error) {
 	id, err := handleID(handle)
 	if err != nil {
@@ -33,7 +33,8 @@ func (l *ledger) assigned(c *conn, handle, function, workload []byte) (number ui
 	return number, nil
 }
 
-// completed is told of background jobs whose WORK_COMPLETE the server has read.
+// completed is called with background jobs whose WORK_COMPLETE the server has
+// read.
 func (l *ledger) completed(numbers []uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,8 +49,9 @@ func (l *ledger) complete(number uint64) {
 	}
 }
 
-// result is told of the WORK_COMPLETE of a foreground job: of what it was
-// submitted as, and whether the result looks right otherwise.
+// result is called with the WORK_COMPLETE of the foreground job of that number;
+// right says whether the result is as it should be in all that the ledger does
+// not check.
 func (l *ledger) result(number uint64, handle, result []byte, right bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +61,7 @@ func (l *ledger) result(number uint64, handle, result []byte, right bool) {
 	l.complete(number)
 }
 
-// completedAgain is told of a WORK_COMPLETE to a client that has no such job
+// completedAgain is called with a WORK_COMPLETE to a client that has no such job
 // under way.
 func (l *ledger) completedAgain(handle []byte) {
 	l.mu.Lock()
@@ -67,8 +69,9 @@ func (l *ledger) completedAgain(handle []byte) {
 	l.fault(completedTwice, "handle %s, of which its client waits for nothing", handle)
 }
 
-// unfinished is told of a foreground job whose result had not come when its
-// client left. What has no handle was never acknowledged.
+// unfinished is called for a foreground job whose result had not come when its
+// client left; cut says that the load was ended early. A job without a handle was
+// never acknowledged.
 func (l *ledger) unfinished(number uint64, handle []byte, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,7 +5,8 @@ package perf
 
 import "math"
 
-// A recent is the last answers to those who asked for jobs of a tube.
+// A reserveHistory is the latest answers to those who reserved from a tube. With
+// more than 64 since a job was passed over, that is not found.
 type reserveHistory struct {
 	last [64]servedReserve
 	next int
@@ -19,7 +20,7 @@ type servedReserve struct {
 	id          string
 }
 
-// noJob is the priority of TIMED_OUT: any job is more urgent.
+// noJob is the priority of TIMED_OUT in a history: any job is more urgent.
 const noJob = math.MaxUint64
 
 func (l *ledger) history(tube string) *reserveHistory {
@@ -36,32 +37,30 @@ func (r *reserveHistory) add(c *conn, turn uint64, asked, came int64, pri uint64
 	r.next++
 }
 
-// passed looks whether a job, which had no delay and comes to c for the first
-// time, should have come before others. It was passed over for one that is less
-// urgent if it had been INSERTED before that was asked for, and was asked for
-// after that had come: so it was ready all the time in which the server made its
-// choice. A clock that stands at the same says so, too, as an answer is read before
-// and a command is sent after the clock is. What one connection asks is answered
-// in turn, also what was sent in one go: there it is the turns that tell. Nor may
-// there have been a TIMED_OUT then.
+// checkOrder finds out whether a job that had no delay, and now comes to c for the
+// first time, was passed over: for a less urgent job, or for a TIMED_OUT. That is
+// certain if the job's INSERTED was read before the other reserve was sent, and
+// this reserve was sent after the answer to the other was read: so the job was
+// ready all the time while the server chose. Equal times count, too, since an
+// answer is read before the clock is, and a command is sent after it. Commands of
+// one connection take effect in the order of sending, also if they were sent
+// together: there the turns decide.
 func (l *ledger) checkOrder(c *conn, p *page, i int, id []byte, asked, now int64) {
 	r, pri := l.history(p.tube[i]), uint64(p.pri[i])
 	for k := range r.last {
 		other := &r.last[k]
-		if other.pri <= pri || p.insertedAt[i] == 0 {
+		wasReady := p.insertedAt[i] != 0 &&
+			(p.insertedAt[i] <= other.asked || p.putter[i] == other.conn && p.insertedTurn[i] < other.turn)
+		askedLater := other.came <= asked || c == other.conn
+		if other.pri <= pri || !wasReady || !askedLater {
 			continue
 		}
-		there := p.insertedAt[i] <= other.asked || p.putter[i] == other.conn && p.insertedTurn[i] < other.turn
-		behind := other.came <= asked || c == other.conn
-		switch {
-		case !there || !behind:
-			continue
-		case other.pri == noJob:
-			l.fault(falseTimeout, "%s %d, when id %s of %s was", other.conn.group.name, other.conn.number, id, p.tube[i])
-		default:
-			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which had been there", other.id, other.pri, id, pri)
+		if other.pri == noJob {
+			l.fault(falseTimeout, "%s %d, when id %s of %s was ready", other.conn.group.name, other.conn.number, id, p.tube[i])
+		} else {
+			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which was ready", other.id, other.pri, id, pri)
 		}
-		break
+		break // one fault a job
 	}
 	r.add(c, l.turns, asked, now, pri, id)
 }

@@ -44,10 +44,11 @@ var faultNames = [numFaults]string{
 	completedTwice: "completed twice",
 }
 
-// mostExamples bounds what a report shows of a server that is thoroughly
+// maxExamples bounds the examples in the report on a server that is thoroughly
 // broken.
 const maxExamples = 20
 
+// fault counts a fault and keeps the first ones as examples.
 func (l *ledger) fault(f fault, format string, args ...any) {
 	l.faults[f]++
 	if len(l.examples) < maxExamples {
@@ -55,7 +56,7 @@ func (l *ledger) fault(f fault, format string, args ...any) {
 	}
 }
 
-// sum is the number of all faults.
+// sum returns the number of all faults.
 func (l *ledger) sum() (n int64) {
 	for _, f := range l.faults {
 		n += f
@@ -63,7 +64,7 @@ func (l *ledger) sum() (n int64) {
 	return n
 }
 
-// report says what was found, in lines.
+// report returns what was found, as lines of text.
 func (l *ledger) report() string {
 	var b bytes.Buffer
 	deliveries := "deliveries"
