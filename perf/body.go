@@ -1,16 +1,16 @@
 package perf
 
-// The first bytes of a body: what the client that gets a job wants to know of
-// the one that put it.
+// The header in a body: what the client that gets a job wants to know from the
+// one that put it. Gearman's foreground jobs have another (gearman_packet.go).
 //
 //	 0      8      12       20      24
 //	| ready | from | number | crc32c | words or whatever Config.Content says
 //
-//	ready   when the job was to be ready: the intended time of its put and its
-//	        delay, in nanoseconds of the client's clock
+//	ready   when the job was to be ready: when its put was due, plus its delay,
+//	        in nanoseconds of the client's clock
 //	from    the connection that put it
 //	number  of the job, counted over all connections, from 1; only with a ledger
-//	crc32c  of all of the body but these four bytes; only with a ledger
+//	crc32c  of the body without these four bytes; only with a ledger
 //
 // Little endian. Bodies that are too short for a field do not have it.
 
@@ -19,6 +19,7 @@ import (
 	"hash/crc32"
 )
 
+// How long a body must be to hold the header up to each field.
 const (
 	headerReady = 8
 	headerFrom  = 12
@@ -30,7 +31,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func stampReady(body []byte, ready int64) { binary.LittleEndian.PutUint64(body, uint64(ready)) }
 func stampFrom(body []byte, from int32)   { binary.LittleEndian.PutUint32(body[8:], uint32(from)) }
 
-// stampCheck numbers a body that is complete and seals it.
+// stampCheck writes the number and then the checksum, so the body must otherwise
+// be complete.
 func stampCheck(body []byte, number uint64) {
 	binary.LittleEndian.PutUint64(body[12:], number)
 	binary.LittleEndian.PutUint32(body[20:], checksum(body))

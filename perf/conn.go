@@ -2,7 +2,7 @@ package perf
 
 // One connection of a load: what is in flight on it, and its buffers.
 
-// A pending is a command in flight. It fills a cache line or two.
+// A pending is a command in flight. It is smaller than a cache line.
 type pending struct {
 	due    int64  // when it was to be sent
 	began  int64  // when the first command of its script was to be sent

@@ -1,27 +1,27 @@
 package perf
 
-// What a driver does with Gearman's packets: driver_scripts.go's part for them. All of it
-// is on the hot path.
+// What a driver does with Gearman's packets, as driver_scripts.go does with
+// lines. All of it is on the hot path.
 
 import (
 	"bytes"
 	"fmt"
 )
 
-// A gearmanConn is what a connection of a Gearman load has in hand beside the
-// commands in its ring, which are those that are answered in order: SUBMIT_JOB,
-// SUBMIT_JOB_BG and GRAB_JOB.
+// A gearmanConn is what a connection of a Gearman load has besides the ring of
+// commands in flight. Those are the ones that are answered in order: SUBMIT_JOB,
+// SUBMIT_JOB_BG and GRAB_JOB. It belongs to the driver's goroutine.
 type gearmanConn struct {
-	// Of a client: what stands before the workload of each job, and its
-	// foreground jobs under way.
+	// Of a client: what precedes the workload of each job, its foreground jobs
+	// under way, and the indices of free slots.
 	submit []byte
 	slots  []slot
 	free   []int32
 
-	// Of a worker: whether it was told to wait for NOOP, and how many
-	// WORK_COMPLETE it has sent that no answer stands behind yet. Those are
-	// answered by the answer to the GRAB_JOB after them. With a ledger, also
-	// which jobs these are, those of earlier GRAB_JOBs first.
+	// Of a worker: whether it sleeps until a NOOP, and how many WORK_COMPLETE it
+	// has sent since its last GRAB_JOB. A WORK_COMPLETE has no answer; it is known
+	// to have been read when the next GRAB_JOB is answered. With a ledger, done is
+	// the numbers of the jobs that are not confirmed so, oldest first.
 	asleep      bool
 	unconfirmed int32
 	done        []uint64
@@ -32,7 +32,7 @@ type slot struct {
 	pending
 	used      bool
 	size      int // of the workload
-	handleLen int // 0: JOB_CREATED was not read yet
+	handleLen int // 0 until JOB_CREATED was read
 	handle    [maxHandle]byte
 }
 
@@ -41,7 +41,7 @@ func newGearmanConn(g *group, function string) *gearmanConn {
 	if function == "" {
 		return gc
 	}
-	// The unique is empty: every job is one of its own.
+	// The unique is empty, so that no job is coalesced with another.
 	gc.submit = append(gc.submit, function...)
 	gc.submit = append(gc.submit, 0, 0)
 	gc.slots = make([]slot, g.depth)
@@ -51,7 +51,7 @@ func newGearmanConn(g *group, function string) *gearmanConn {
 	return gc
 }
 
-// job returns the slot of the job in flight with that handle, or nil.
+// slotOf returns the slot of the job under way with that handle, or nil.
 func (gc *gearmanConn) slotOf(handle []byte) *slot {
 	for i := range gc.slots {
 		if s := &gc.slots[i]; s.is(handle) {
@@ -71,8 +71,9 @@ func (gc *gearmanConn) leave(s *slot) {
 	gc.free = append(gc.free, s.line)
 }
 
-// say appends the command that p's script has next. The slot of a foreground
-// job is p.line; the WORK_COMPLETEs that a GRAB_JOB answers for are p.from.
+// sendPacket appends the packet that is next in p's script. For a foreground job
+// p.line becomes its slot; for a GRAB_JOB p.from becomes the number of
+// WORK_COMPLETEs that its answer confirms.
 func (d *driver) sendPacket(c *conn, p *pending) {
 	switch p.op {
 	case opSubmit, opSubmitBG:
@@ -114,8 +115,8 @@ func (d *driver) submit(c *conn, p *pending) {
 	}
 }
 
-// hear serves the packets in in and returns the beginning of one that has not
-// arrived whole.
+// readPackets handles the packets in in, and returns the beginning of one that
+// has not arrived whole.
 func (d *driver) readPackets(c *conn, in []byte, now int64) ([]byte, error) {
 	var p packet
 	for {
@@ -134,12 +135,11 @@ func (d *driver) readPackets(c *conn, in []byte, now int64) ([]byte, error) {
 	}
 }
 
-// heard serves a packet.
+// packetArrived handles a packet.
 func (d *driver) packetArrived(c *conn, p *packet, now int64) error {
 	switch p.kind {
 	case packetNoop:
-		// One that does not come to a worker who sleeps has crossed with its
-		// GRAB_JOB.
+		// A NOOP to a worker that does not sleep crossed with its GRAB_JOB.
 		if c.gearman.asleep {
 			c.gearman.asleep = false
 			d.begin(c, now)
@@ -151,7 +151,7 @@ func (d *driver) packetArrived(c *conn, p *packet, now int64) error {
 	if c.head == c.tail {
 		return fmt.Errorf("the server says %v, and nothing was asked", *p)
 	}
-	asked := *c.front() // its place may be taken by what is sent next
+	asked := *c.front() // a copy, since its place may be taken by what is sent next
 	grab := asked.op == opGrab
 	switch {
 	case p.kind == packetCreated && !grab:
@@ -178,9 +178,9 @@ func packetOf(o op) packetType {
 	return packetGrab
 }
 
-// count counts jobs that are done, if they are what c's group counts. A job is
-// one operation, however many packets it took: how often workers are woken in
-// vain is up to the server, and nothing that it should be praised for.
+// countJobs counts jobs that are done, if o is the command that c's group counts
+// by. A job is one operation, however many packets it took: how often workers are
+// woken in vain is the server's doing, and must not raise its figures.
 func (d *driver) countJobs(c *conn, o op, jobs int64, now int64) {
 	if o != c.group.counted || jobs == 0 {
 		return
@@ -194,7 +194,7 @@ func (d *driver) countJobs(c *conn, o op, jobs int64, now int64) {
 	}
 }
 
-// created serves the answer to a submit.
+// created handles the answer to a submit.
 func (d *driver) created(c *conn, asked *pending, p *packet, now int64) error {
 	handle, _, err := p.handle()
 	if err != nil {
@@ -217,7 +217,8 @@ func (d *driver) created(c *conn, asked *pending, p *packet, now int64) error {
 	return nil
 }
 
-// result serves the WORK_COMPLETE of a foreground job.
+// result handles the WORK_COMPLETE of a foreground job. Without a ledger a wrong
+// one ends the load.
 func (d *driver) result(c *conn, p *packet, now int64) error {
 	handle, result, err := p.handle()
 	if err != nil {
@@ -243,7 +244,7 @@ func (d *driver) result(c *conn, p *packet, now int64) error {
 	} else if !right {
 		return fmt.Errorf("got %v, which is not the result of a job of this client", *p)
 	}
-	done := s.pending // its slot may be taken by what is submitted next
+	done := s.pending // a copy, since its slot may be taken by what is submitted next
 	gc.leave(s)
 	d.done++
 	d.countJobs(c, opResult, 1, now)
@@ -251,8 +252,8 @@ func (d *driver) result(c *conn, p *packet, now int64) error {
 	return nil
 }
 
-// assigned serves a job that a worker was given: it is done at once, and the
-// next one is asked for in the same write.
+// assigned handles a job that a worker was given: the job is done at once, and
+// the next one asked for in the same write.
 func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 	handle, function, workload, err := p.job()
 	if err != nil {
@@ -288,8 +289,8 @@ func (d *driver) assigned(c *conn, asked *pending, p *packet, now int64) error {
 	return nil
 }
 
-// complete appends a WORK_COMPLETE: of a workload its result, or without one
-// nothing, since nobody gets what comes of a background job.
+// complete appends a WORK_COMPLETE. The result is made of workload; without one
+// it is empty, since nobody gets the result of a background job.
 func (d *driver) complete(c *conn, handle, workload []byte) {
 	c.out = appendPacketHeader(c.out, packetWorkComplete, len(handle)+1+len(workload))
 	c.out = append(c.out, handle...)
@@ -298,7 +299,7 @@ func (d *driver) complete(c *conn, handle, workload []byte) {
 	c.out = append(c.out, workload...)
 	if result := c.out[at:]; len(result) > 0 {
 		markDone(result)
-		// What was damaged on the way must not look intact.
+		// A workload that was damaged on the way must not be sealed as intact.
 		if d.load.ledger != nil && len(workload) >= headerCheck && intactBody(workload) {
 			stampCheck(result, numberOf(workload))
 		}
@@ -306,20 +307,20 @@ func (d *driver) complete(c *conn, handle, workload []byte) {
 	d.markDirty(c)
 }
 
-// confirmed takes the answer to a GRAB_JOB as that to the WORK_COMPLETEs before
-// it.
+// confirmed takes the answer to a GRAB_JOB as proof that the WORK_COMPLETEs
+// before it were read.
 func (d *driver) confirmed(c *conn, asked *pending, now int64) {
 	d.countJobs(c, opGrab, int64(asked.from), now)
 	if ledger := d.load.ledger; ledger != nil {
 		gc := c.gearman
-		if !c.group.isWorker { // of a foreground job its client tells the end
+		if !c.group.isWorker { // the end of a foreground job is known by its client
 			ledger.completed(gc.done[:asked.from])
 		}
 		gc.done = gc.done[:copy(gc.done, gc.done[asked.from:])]
 	}
 }
 
-// noJob has a worker wait, or leaves a queue that is empty.
+// noJob has a worker sleep, or has a connection that empties a queue stop.
 func (d *driver) noJob(c *conn, asked *pending, now int64) {
 	d.confirmed(c, asked, now)
 	if !c.group.isWorker {
@@ -336,9 +337,9 @@ func (d *driver) noJob(c *conn, asked *pending, now int64) {
 	d.markDirty(c)
 }
 
-// unfinished tells the ledger of the foreground jobs that were under way when a
-// load ended: they are lost, or if the load was cut, nobody knows. The server
-// drops those that no worker has, since their clients are gone.
+// unfinished tells the ledger of the foreground jobs that were under way when the
+// load ended. They are lost, unless the load was cut: then nobody knows. The
+// server drops those that no worker has, since their clients are gone.
 func (l *load) unfinished(cut bool) {
 	for _, c := range l.conns {
 		if c.gearman == nil {
@@ -352,8 +353,8 @@ func (l *load) unfinished(cut bool) {
 	}
 }
 
-// unanswered is how much is in flight on c, and what of it is first; a worker
-// that sleeps has asked for nothing.
+// unanswered returns how many answers c waits for, and the first of the commands.
+// A worker that sleeps waits for none.
 func (gc *gearmanConn) unanswered(c *conn) (n int, first string) {
 	n = int(c.tail - c.head)
 	if n > 0 {

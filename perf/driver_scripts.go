@@ -1,7 +1,7 @@
 package perf
 
-// What a driver does with an answer: the only place where scripts move on. All
-// of it is on the hot path.
+// How scripts move on: beginning one, sending its next command, taking the
+// answer. All of it is on the hot path.
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// begin begins a script on c that was due at due, or holds it back while c has too
-// much to write.
+// begin begins a script on c that was due at due, or holds it back while c has
+// too much to write.
 func (d *driver) begin(c *conn, due int64) {
 	if len(c.out) >= maxUnwritten {
 		c.heldBack++
@@ -31,8 +31,9 @@ func (d *driver) begin(c *conn, due int64) {
 	d.send(c, &p)
 }
 
-// beginHeld begins what begin has held back. It is due now: in an open loop
-// nothing is held back here, as room leaves it in the timetable.
+// beginHeld begins what begin has held back. It is due now, which hides no wait:
+// in an open loop nothing is held back here, since room leaves it in the
+// timetable.
 func (d *driver) beginHeld(c *conn) {
 	n := c.heldBack
 	c.heldBack = 0
@@ -43,7 +44,7 @@ func (d *driver) beginHeld(c *conn) {
 	}
 }
 
-// send appends the command that p's script has next to what c is to write.
+// send appends the next command of p's script to c's output.
 func (d *driver) send(c *conn, p *pending) {
 	w := d.load.wire
 	p.op = c.group.mix[p.script].script[p.step]
@@ -92,12 +93,12 @@ func (d *driver) putJob(c *conn, p *pending) {
 	}
 }
 
-// answered takes the answer to the oldest command in flight on c.
+// answered handles the answer to the oldest command in flight on c.
 func (d *driver) answered(c *conn, r *reply, now int64) error {
 	if c.head == c.tail {
 		return d.connError(c, fmt.Errorf("the server says %s, and nothing was asked", quote(r.line)))
 	}
-	p := *c.front() // its place may be taken by what is sent next
+	p := *c.front() // a copy, since its place may be taken by what is sent next
 	c.head++
 	spec := &ops[p.op]
 	if r.kind != spec.want && (r.kind == unexpected || r.kind != spec.other) {
@@ -120,7 +121,7 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	if d.recorder.inWindow(now) {
 		d.recorder.answers++
 	}
-	if !c.group.isWorker || p.op != opReserve { // how long a worker waited for work tells nothing
+	if !c.group.isWorker || p.op != opReserve { // how long a worker waited for work is no latency
 		d.recorder.latency(int(p.op), p.due, now)
 	}
 
@@ -135,7 +136,7 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 		p.keepID(r.id)
 		if len(r.body) >= headerFrom {
 			p.from = fromOf(r.body)
-			if d.load.timesHandoff && d.load.ledger == nil { // which nobody asks how long it took
+			if d.load.timesHandoff && d.load.ledger == nil { // a check shows no latencies
 				d.recorder.handoff(readyOf(r.body), int64(d.load.longestDelay), now)
 			}
 		}
@@ -162,8 +163,9 @@ func (d *driver) answered(c *conn, r *reply, now int64) error {
 	return nil
 }
 
-// foundNone leaves tubes that are empty, as noJob does. That is no operation, nor
-// has it a latency: how often connections ask in vain is up to their number.
+// tubesEmpty has c take no more jobs, as noJob does for Gearman. The TIMED_OUT
+// counts neither as an operation nor as a latency: how often connections ask in
+// vain depends on their number.
 func (d *driver) tubesEmpty(c *conn, p *pending, r *reply, now int64) {
 	if ledger := d.load.ledger; ledger != nil {
 		ledger.answered(c, p, r, now)
@@ -173,8 +175,9 @@ func (d *driver) tubesEmpty(c *conn, p *pending, r *reply, now int64) {
 	d.active--
 }
 
-// hasJob reports whether c may have a job on the server: then what is to be done
-// with that has been sent, and has no answer yet.
+// hasJob reports whether c may have a job on the server, which allows it to
+// answer DEADLINE_SOON: then a command that ends or prolongs the reservation has
+// been sent and has no answer yet.
 func (c *conn) hasJob() bool {
 	for i := c.head; i != c.tail; i++ {
 		switch c.ring[i&uint32(len(c.ring)-1)].op {
@@ -185,7 +188,8 @@ func (c *conn) hasJob() bool {
 	return false
 }
 
-// hint is hint with what is known of the script.
+// hintFor returns advice on an answer that ends a load, from what is known of the
+// script; see hint.
 func (d *driver) hintFor(p *pending, r *reply, now int64) string {
 	ttr := time.Duration(d.load.cfg.TTR) * time.Second
 	if r.kind == notFound && now-p.began >= int64(ttr) {
@@ -194,8 +198,7 @@ func (d *driver) hintFor(p *pending, r *reply, now int64) string {
 	return hint(string(r.line))
 }
 
-// forgo ends p's script where another client was given its job and will finish
-// it.
+// giveUpJob ends p's script: another client was given its job and will finish it.
 func (d *driver) giveUpJob(c *conn, p *pending, now int64) {
 	d.answers++
 	if !c.group.isWorker {
@@ -206,14 +209,15 @@ func (d *driver) giveUpJob(c *conn, p *pending, now int64) {
 	d.begin(c, now)
 }
 
-// keepID keeps a job's id for the commands to come. Ids have at most 20 digits.
+// keepID keeps a job's id for the commands that follow. It has at most 20 digits
+// (isID).
 func (p *pending) keepID(id []byte) { p.idLen = uint8(copy(p.id[:], id)) }
 
-// end ends p's script, and begins what follows from that.
+// end ends p's script and begins what follows from that.
 func (d *driver) end(c *conn, p *pending, now int64) {
 	g := c.group
 	c.running--
-	if g.isWorker { // and goes on until the load quits: others may still put
+	if g.isWorker { // goes on until the load quits, since others may still put
 		d.begin(c, now)
 		if d.load.rate == 0 && !d.stopping {
 			d.releaseProducer(p.from, now)

@@ -1,7 +1,7 @@
 package perf
 
-// A load: groups of connections that run scripts for a while, and what came of
-// it.
+// A load: groups of connections that run scripts for a while, and what was
+// measured meanwhile.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group is connections that do the same.
+// A group is connections that all do the same.
 type group struct {
 	name     string // of one of its connections, in errors
 	n        int
@@ -25,45 +25,46 @@ type group struct {
 	counted  op    // a job counts when this is answered
 	quota    int64 // scripts that all of them together begin; negative is no limit
 	repeats  bool  // a script that ends is followed by another
-	isWorker bool  // these are workers: they wait in reserve until the load is over
-	starts   bool  // scripts are begun by the timetable, or when a worker is done
+	isWorker bool  // these wait in reserve until the load is over
+	starts   bool  // the timetable, or a worker that is done, begins their scripts
 
 	use   func(i int) string   // the tube that connection i uses; nil is none
 	watch func(i int) []string // what it watches; nil is default
 
-	first int     // scripts to begin with
-	order []uint8 // in which scripts of the mix are begun
+	first int     // scripts that each begins at the start
+	order []uint8 // in which scripts of the mix are begun: indices in mix
 }
 
-// A plan is a load that has not begun.
+// A plan describes a load before it begins.
 type plan struct {
 	name         string // in the report
 	groups       []*group
 	rate         float64 // 0 is a closed loop
-	timesHandoff bool    // latency from put to RESERVED is of interest
+	timesHandoff bool    // the latency from put to RESERVED is recorded
 	warmUp       time.Duration
 	duration     time.Duration // 0: until the quotas are used up
 }
 
-// A load is a plan that is being carried out. What is not atomic does not
-// change while drivers run.
+// A load is a plan being carried out. Before run starts the drivers everything is
+// set; while they run, only stop and quit change, which any goroutine may set and
+// read. Each conn belongs to its driver. The ledger has its own lock.
 type load struct {
 	plan
 	cfg        *Config
 	wire       *wire
 	ledger     *ledger // nil unless everything is checked
-	gearman    bool    // spoken instead of beanstalkd's protocol
+	gearman    bool    // Gearman is spoken instead of beanstalkd's protocol
 	conns      []*conn
-	starters   []*conn // those of all drivers
+	starters   []*conn // those of all drivers, by connection number
 	drivers    []*driver
-	hasWorkers bool        // there are workers
+	hasWorkers bool        // a group has isWorker
 	stop       atomic.Bool // begin nothing more
 	quit       atomic.Bool // return
 
 	longestDelay time.Duration // of a job
 }
 
-// A measurement is what came of a load.
+// A measurement is what was measured of a load.
 type measurement struct {
 	rec        recorder
 	answers    int64         // all the time, not only while it was measured
@@ -73,9 +74,9 @@ type measurement struct {
 	busiest    time.Duration // CPU of its busiest thread
 	server     serverUsage
 	series     []Sample
-	unanswered string // what was not answered at the end, if something
-	missing    string // which jobs did not come, if some
-	cut        bool   // the load was ended before its time
+	unanswered string // which commands had no answer at the end; empty if none
+	missing    string // which jobs did not come; empty if none
+	cut        bool   // the load was interrupted
 }
 
 // ringSize returns a power of two that is larger than n.
@@ -87,12 +88,12 @@ func ringSize(n int) int {
 	return size
 }
 
-// threads is how many drivers there are: what the configuration says, or one
-// for each CPU, so that the client is not what bounds a server. If that is on
-// this machine it gets half of them: a client with a thread on each core would
-// measure how the kernel has the two take turns. None goes without connections.
-// Those of a number are together in each group, so that a producer and the worker
-// on its tube share a driver.
+// threads returns the number of drivers: what the configuration says, or one for
+// each CPU, so that the client is not what limits the server. If the server is on
+// this machine, the client gets half of the CPUs: with a thread on each it would
+// measure how the kernel lets client and server take turns. There are no more
+// drivers than the largest group has connections. The i-th connections of all
+// groups share a driver, so a producer and the worker on its tube do.
 func (l *load) threads(target *Target) int {
 	n := l.cfg.Threads
 	switch {
@@ -155,7 +156,7 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { t.Close() })() // a Ctrl-C does not wait for an answer
+	defer context.AfterFunc(ctx, func() { t.Close() })() // so that Ctrl-C need not wait for an answer
 	var watch []string
 	if c.group.use != nil {
 		c.tube = c.group.use(i)
@@ -182,7 +183,7 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 	return err
 }
 
-// quota is how many jobs all groups may do, or 0 if one has no limit.
+// quota returns how many jobs all groups may do, or 0 if one has no limit.
 func (l *load) quota() (sum int64) {
 	for _, g := range l.groups {
 		if g.quota < 0 {
@@ -205,7 +206,7 @@ func (l *load) close() {
 	}
 }
 
-// shuffled lays out a mix in thousandths, so that its scripts are well mixed.
+// shuffled lays out a mix as 1000 scripts in random order, the same each time.
 func shuffled(m mix) (order []uint8) {
 	if len(m) == 1 {
 		return []uint8{0}
@@ -220,8 +221,8 @@ func shuffled(m mix) (order []uint8) {
 	return order
 }
 
-// run carries the plan out. A load that ctx ends is no error: what was measured
-// until then is returned.
+// run carries the plan out and closes the connections. It is no error if ctx ends
+// the load: what was measured until then is returned.
 func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*measurement, error) {
 	defer l.close()
 	l.longestDelay = l.cfg.longestDelay()
@@ -234,7 +235,7 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 		to = from + int64(l.duration)
 	}
 	ended := make(chan struct{})
-	// One driver that fails ends all. What others say then is the same again.
+	// A driver that fails ends all. Errors of the others are consequences.
 	var failed error
 	var first sync.Once
 	var wg sync.WaitGroup
@@ -279,15 +280,15 @@ func (l *load) run(ctx context.Context, target *Target, watch func(stage)) (*mea
 	}
 	m.elapsed = time.Duration(o.end - from)
 	if o.end < to && !m.cut && m.rec.last > 0 {
-		// Not until it was noticed that the quotas are used up.
+		// The quotas were used up. The time until that was noticed does not count.
 		m.elapsed = time.Duration(m.rec.last - from)
 		m.server.span = m.elapsed
 	}
 	return m, nil
 }
 
-// A brokenError tells what a server has done wrong that figures do not show. The
-// load was carried out all the same.
+// A brokenError tells what a server has done wrong that the figures do not show.
+// The load was carried out all the same.
 type brokenError struct{ what string }
 
 func (e *brokenError) Error() string { return e.what }

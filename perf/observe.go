@@ -1,14 +1,14 @@
 package perf
 
 // What goes on beside the drivers: reading the server's usage at the right
-// moments, the progress, and the end.
+// moments, showing the progress, and ending the load.
 
 import (
 	"context"
 	"time"
 )
 
-// A Sample is a point of the throughput over time.
+// A Sample is a point of throughput over time.
 type Sample struct {
 	At      float64 `json:"at"`      // seconds; less than 0 in the warm-up
 	Answers float64 `json:"answers"` // a second
@@ -16,21 +16,21 @@ type Sample struct {
 }
 
 const (
-	pollEvery   = 5 * time.Millisecond // how often it is looked whether a load is over
+	pollEvery   = 5 * time.Millisecond // how often the observer looks whether the load is over
 	sampleEvery = 100 * time.Millisecond
 	maxSamples  = 600
 )
 
-// A stage is where a load is.
+// A stage is how far a load is.
 type stage struct {
-	elapsed, total time.Duration // of what is measured; total is 0 if it is not known
+	elapsed, total time.Duration // of the measured time; total is 0 if not known
 	warming        bool
-	answers        float64 // a second, lately
+	answers        float64 // a second, since the last sample
 	jobs, quota    int64   // quota is 0 if there is none
-	jobRate        float64 // a second, lately
+	jobRate        float64 // a second, since the last sample
 }
 
-// left returns how long a load will still take, if that can be told.
+// left returns how long the load will still take, if that can be told.
 func (s *stage) left() (time.Duration, bool) {
 	left, known := time.Duration(0), false
 	if s.total > 0 {
@@ -45,7 +45,9 @@ func (s *stage) left() (time.Duration, bool) {
 	return max(left, 0), known
 }
 
-// An observer watches a load from the side and never touches a driver's state.
+// An observer watches a load from its own goroutine. It reads what drivers
+// publish and sets stop and quit; it touches their other state only after they
+// have ended.
 type observer struct {
 	load     *load
 	target   *Target
@@ -60,10 +62,10 @@ type observer struct {
 	every         time.Duration
 }
 
-// A reading is what the server had used when it was read, and what had been done
-// by then. Where the machine is busy the observer may be late to read, by much
-// of a short load: so it is these answers that the CPU was for, and not those of
-// the measured time.
+// A reading is what the server had used by some moment, and what drivers had
+// counted by then. On a busy machine the observer may read late, by much of a
+// short load: so the CPU is compared with these counts and not with those of the
+// measured time.
 type reading struct {
 	procUsage
 	at            int64
@@ -77,7 +79,7 @@ func (o *observer) read() reading {
 }
 
 // A serverUsage is what a server has used between two readings. The zero value
-// is that of one that is not known.
+// means not known.
 type serverUsage struct {
 	procUsage
 	span          time.Duration
@@ -88,7 +90,7 @@ func (r reading) since(before reading) serverUsage {
 	return serverUsage{r.procUsage.since(before.procUsage), time.Duration(r.at - before.at), r.answers - before.answers, r.jobs - before.jobs}
 }
 
-// told returns what the drivers have published.
+// published sums up what the drivers have published.
 func (l *load) published() (answers, jobs int64) {
 	for _, d := range l.drivers {
 		answers += d.published.answers.Load()
@@ -97,7 +99,7 @@ func (l *load) published() (answers, jobs int64) {
 	return answers, jobs
 }
 
-// observe returns when the drivers have ended, or shall.
+// observe returns when the drivers have ended, or have been told to.
 func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 	o.every = sampleEvery
 	if o.load.duration > 0 {
@@ -133,7 +135,7 @@ func (o *observer) observe(ctx context.Context, ended <-chan struct{}) {
 	o.settle(ended, o.load.patience())
 }
 
-// finish ends what is measured.
+// finish ends the measured time.
 func (o *observer) finish(measuring bool) {
 	o.end = min(clock(), o.to)
 	if measuring {
@@ -143,7 +145,7 @@ func (o *observer) finish(measuring bool) {
 	}
 }
 
-// settle waits until everything has been answered, at most for patience.
+// settle waits until everything has been answered, for at most patience.
 func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 	o.load.stop.Store(true)
 	give := time.NewTimer(patience)
@@ -163,8 +165,8 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 		}
 		var active, put, done int64
 		for _, d := range o.load.drivers {
-			// What is done is read first: a job that is put meanwhile must not
-			// look done.
+			// done is read before put, so that a job that is put and done in
+			// between does not stand for one that is not done.
 			done += d.published.done.Load()
 		}
 		for _, d := range o.load.drivers {
@@ -177,7 +179,7 @@ func (o *observer) settle(ended <-chan struct{}, patience time.Duration) {
 	}
 }
 
-// sample adds to the throughput over time, and shows the progress.
+// sample adds to the throughput over time and shows the progress, if that is due.
 func (o *observer) sample(now int64) {
 	since := time.Duration(now - o.sampledAt)
 	if since < o.every {

@@ -28,8 +28,9 @@ const (
 	numOps
 )
 
-// ops tells of each command its name in reports, what it is answered, and what
-// else is no mistake: other clients may have taken what it asks for.
+// ops has for each command its name in reports, the answer that it wants, and
+// another that is no error, since other clients may have taken what it asks for;
+// unexpected if there is none.
 var ops = [numOps]struct {
 	name  string
 	want  answer
@@ -56,14 +57,14 @@ var ops = [numOps]struct {
 	opGrab:     {name: "grab"},
 }
 
-// A script is what is done with one job: each command is sent when the one
-// before it has been answered. A connection runs as many scripts at once as its
-// depth says, so that many commands are in flight on it.
+// A script is what is done with one job: each command is sent when the one before
+// it has been answered. A connection runs as many scripts at once as its depth
+// says, and so has that many commands in flight.
 //
-// Every script reserves as often as it makes a job ready, and later. As all
-// connections of a load that watch a tube also put into it, a reserve of theirs
-// never waits: when it arrives, more jobs have been made ready than taken. This
-// is what allows reserves to be pipelined.
+// In every script, at any point, there were at least as many commands that make a
+// job ready as reserves. And all connections of a load that watch a tube also put
+// into it. So a reserve never waits: when it arrives, more jobs have been made
+// ready than taken. This is what allows reserves to be pipelined.
 type script []op
 
 var (
@@ -77,13 +78,14 @@ var (
 	scriptGrab       = script{opGrab}
 )
 
-// A mix is scripts and how often each is run, in thousandths.
+// A mix is scripts, with how often each is run, in thousandths of all.
 type mix []struct {
 	share int
 	script
 }
 
-// mixDay is a day in the life of a queue.
+// mixDay is a day in the life of a queue: every command, in plausible
+// proportions.
 var mixDay = mix{
 	{700, scriptCycle},
 	{70, script{opPut, opReserve, opRelease, opReserve, opDelete}},

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// missed records the arrivals of the timetable that were due before the end and
-// could not be sent: each took at least until then.
+// recordMissed records the jobs of the timetable that were due before end and
+// could not be sent: each took at least until then. There must have been such a
+// timetable for d, or nothing is recorded.
 func (d *driver) recordMissed(end int64) {
 	if d.arrivals.interval == 0 {
 		return
@@ -32,10 +33,10 @@ func (d *driver) recordMissed(end int64) {
 	}
 }
 
-// waiting records what has no answer now that the load is over: each has taken at
-// least until now. Without that, a server that stops answering would show the
-// latencies of the time before alone. Of jobs that did not come to a worker it is
-// not known when they were due, but for that it was before the end.
+// recordUnanswered records everything that has no answer now that the load is
+// over: it took at least until now. Else a server that stops answering would show
+// only the latencies from before. When jobs that never came to a worker were due
+// is not known, only that it was before end.
 func (l *load) recordUnanswered(end, now int64) {
 	for _, d := range l.drivers {
 		for _, c := range d.conns {
@@ -45,7 +46,7 @@ func (l *load) recordUnanswered(end, now int64) {
 			if c.gearman == nil {
 				continue
 			}
-			for i := range c.gearman.slots { // of which the ring has those without a handle
+			for i := range c.gearman.slots { // those without a handle are in the ring
 				if s := &c.gearman.slots[i]; s.used && s.handleLen > 0 {
 					d.recorder.latency(wholeScript, s.began, now)
 				}
@@ -59,9 +60,10 @@ func (l *load) recordUnanswered(end, now int64) {
 	}
 }
 
-// waited records a command that has no answer, and what it is part of.
+// recordUnansweredCommand records a command that has no answer, and the script
+// and handoff that it is part of.
 func (d *driver) recordUnansweredCommand(c *conn, p *pending, now int64) {
-	if c.group.isWorker && (p.op == opReserve || p.op == opGrab) { // nor does its answer tell anything
+	if c.group.isWorker && (p.op == opReserve || p.op == opGrab) { // it waits for work, which is no latency
 		return
 	}
 	d.recorder.latency(int(p.op), p.due, now)
@@ -75,7 +77,7 @@ func (d *driver) recordUnansweredCommand(c *conn, p *pending, now int64) {
 	}
 }
 
-// silent describes the commands that have no answer yet.
+// describeUnanswered says which commands have no answer; it is empty if all have.
 func (l *load) describeUnanswered() string {
 	n, example := 0, ""
 	for _, c := range l.conns {
@@ -94,7 +96,8 @@ func (l *load) describeUnanswered() string {
 	return fmt.Sprintf("%s had no answer %v after the load; %s", plural(n, "command"), l.patience(), example)
 }
 
-// owed says how many jobs were put and have not come to a worker.
+// describeMissing says how many jobs were put and have not come to a worker; it
+// is empty if all have.
 func (l *load) describeMissing() string {
 	n := l.missing()
 	if n == 0 {
@@ -104,17 +107,18 @@ func (l *load) describeMissing() string {
 }
 
 // patience is how long answers and jobs are waited for after the load: the last
-// job that was put may have the longest delay.
+// job put may have the longest delay.
 func (l *load) patience() time.Duration { return l.cfg.Grace + l.longestDelay }
 
-// idle reports whether c is a worker's that waits for jobs of others.
+// idle reports whether c is a worker that waits for jobs, and so waits for no
+// answer in particular.
 func (c *conn) idle() bool {
 	return c.group.isWorker && (c.gearman != nil || c.head == c.tail || c.front().op == opReserve)
 }
 
-// missing is how many these are. With a ledger that is found out otherwise; and
-// of Gearman's jobs, for which their clients wait, it is answers that are
-// missing.
+// missing counts the jobs that were put and have not come to a worker. It is 0
+// where that is found out otherwise: the ledger knows it itself, and for a job of
+// Gearman's, its client's answer is missing.
 func (l *load) missing() (n int64) {
 	if !l.hasWorkers || l.ledger != nil || l.gearman {
 		return 0
@@ -124,13 +128,14 @@ func (l *load) missing() (n int64) {
 	}
 	for _, c := range l.conns {
 		if c.group.isWorker && !c.idle() {
-			n-- // this one has come, and its delete has no answer
+			n-- // its job has come; it is the delete that has no answer
 		}
 	}
 	return max(n, 0)
 }
 
-// unanswered is how much c waits for, and what it has waited for longest.
+// unanswered returns how many answers c waits for, and the command that has
+// waited longest.
 func (l *load) unanswered(c *conn) (n int, first string) {
 	switch {
 	case c.gearman != nil:

@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// samples is how many puts are prepared when sizes, priorities or delays vary;
-// they are sent in turn.
+// samples is how many puts are prepared if sizes, priorities or delays vary; they
+// are sent in turn.
 const samples = 4096
 
-// Bodies are cut from a stock of that many bytes and the longest body, each a
-// stride behind the one before: were they all the same, a server that
-// compresses its log would keep next to nothing. Larger, it would fall out of
-// the client's cache.
+// Bodies are cut from one payload of variety bytes and the longest body, each
+// stride bytes after the one before: if all were the same, a server that compresses
+// its log would store next to nothing. A larger payload would not stay in the
+// client's cache.
 const (
 	variety = 256 << 10
 	stride  = 4099 // a prime
 )
 
-// A wire makes commands. It is not changed after newWire, so any goroutine may
+// A wire makes commands. It does not change after newWire, so any goroutine may
 // use it.
 type wire struct {
 	puts    []putLine
@@ -39,7 +39,7 @@ type putLine struct {
 	pri   uint32
 }
 
-// newWire prepares for c.
+// newWire prepares the commands for c.
 func newWire(c *Config) *wire {
 	random := rand.New(rand.NewPCG(1, 2)) // the same for every server and round
 	n := 1
@@ -66,7 +66,7 @@ func newWire(c *Config) *wire {
 	return w
 }
 
-// payload returns size bytes of that content.
+// payload returns size bytes of that kind of content.
 func payload(content string, size int, random *rand.Rand) []byte {
 	p := make([]byte, 0, size+16)
 	switch content {
@@ -92,8 +92,9 @@ func word(random *rand.Rand) string {
 	return b.String()
 }
 
-// put appends the put to out, and returns where its body is. The body is cut
-// from the stock at cut, which is less than variety.
+// put appends a put to out and returns where its body is, for the caller to
+// stamp. The body is the part of payload at offset cut, which must be less than
+// variety.
 func (w *wire) put(out []byte, line, cut int) (with []byte, body []byte) {
 	l := &w.puts[line]
 	out = append(out, l.line...)
@@ -103,7 +104,7 @@ func (w *wire) put(out []byte, line, cut int) (with []byte, body []byte) {
 	return out, out[at : at+l.size]
 }
 
-// byID appends a command that has an id and tail behind it.
+// byID appends a command with an id, and tail after it.
 func byID(out []byte, command string, id, tail []byte) []byte {
 	out = append(out, command...)
 	out = append(out, id...)
@@ -143,7 +144,7 @@ func (w *wire) command(out []byte, o op, id []byte, tube string) []byte {
 	panic("perf: no command " + strconv.Itoa(int(o)))
 }
 
-// sent shows what was sent, for errors.
+// sent returns the command as it was sent, without its body, for errors.
 func (w *wire) sent(p *pending, tube string) string {
 	if p.op == opPut {
 		return strings.TrimSpace(string(w.puts[p.line].line))
