@@ -1,6 +1,6 @@
 package perf
 
-// The table of scenarios and presets. A scenario is what is done; a preset is a
+// The table of scenarios and presets. A scenario says what is done; a preset is a
 // scenario with other numbers.
 
 import (
@@ -11,30 +11,29 @@ import (
 	"time"
 )
 
-// A Scenario is a kind of load with the numbers that it is run with unless
-// flags say otherwise.
+// A Scenario is a kind of load, with the numbers that it is run with unless flags
+// change them. It must not be changed.
 type Scenario struct {
 	Name   string
 	About  string
 	Of     string // of a preset: the scenario that it is a variant of
 	Config Config
 
-	// Gearman is whether the server is to speak that instead of beanstalkd's
-	// protocol.
+	// Gearman says that the server is to speak Gearman's protocol instead of
+	// beanstalkd's.
 	Gearman bool
-	// Restarts is whether the server is killed and started again. So it must be
-	// one that is started here, and a check, of which it would know nothing any
-	// more, cannot be made.
+	// Restarts says that the server is killed and started again. So it must be one
+	// that is started here; and Check refuses the scenario.
 	Restarts bool
 
-	binlog bool      // the server is to keep its jobs on disk
+	binlog bool      // the server is to have a binlog
 	puts   bool      // jobs are only put, so nothing is watched
-	atOnce bool      // jobs cannot have a delay
-	names  [2]string // in reports: of the latency from hand to hand, and of a whole script
+	atOnce bool      // jobs are reserved with a timeout of 0, so they cannot have a delay
+	names  [2]string // in reports, of two latencies: handoff, and wholeScript
 	run    func(*session) error
 }
 
-// Unused lists the flags of sheafperf that s has no use for.
+// Unused returns the flags of sheafperf that have no effect on s, without dashes.
 func (s *Scenario) Unused() (flags []string) {
 	c := &s.Config
 	for _, n := range []struct {
@@ -53,7 +52,8 @@ func (s *Scenario) Unused() (flags []string) {
 	return flags
 }
 
-// Fit returns c without what the scenario has no use for.
+// Fit returns c with the scenario's own value, or none, for each number that it
+// does not use.
 func (s *Scenario) Fit(c Config) Config {
 	for _, flag := range s.Unused() {
 		switch flag {
@@ -92,8 +92,8 @@ func (s *Scenario) Fit(c Config) Config {
 	return c
 }
 
-// Validate says what is wrong with c as the numbers of s, in terms of the flags
-// of sheafperf.
+// Validate returns what is wrong with c as the numbers of s, in terms of the
+// flags of sheafperf.
 func (s *Scenario) Validate(c *Config) error {
 	errs := []error{c.Validate()}
 	for _, n := range []struct {
@@ -122,13 +122,13 @@ func (s *Scenario) Validate(c *Config) error {
 	return errors.Join(errs...)
 }
 
-// clientMemory is what a client may take; 0 is not known. The server may be on the
-// same machine, and has the same bodies.
+// clientMemory is how many bytes a client may take: half of the machine's, since
+// the server may be on it and has the same bodies. 0 if not known.
 var clientMemory = sync.OnceValue(func() int64 { return ThisMachine().Memory / 2 })
 
 func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
 
-// fits says what keeps s from being run on t, before anything is started.
+// fits returns what keeps s from being run on t, before anything is started.
 func (s *Scenario) fits(c *Config, t *Target) error {
 	if s.Restarts && !t.started() {
 		return fmt.Errorf("%s restarts the server, so it must be one that is started here", s.Name)
@@ -136,20 +136,19 @@ func (s *Scenario) fits(c *Config, t *Target) error {
 	return s.Validate(c)
 }
 
-// base is what all scenarios begin with.
+// base is what the numbers of all scenarios are derived from.
 var base = Config{
 	Depth: 1, Tubes: 1, Watch: 1, Body: Fixed(128), Content: ContentText, Priority: Fixed(1024), TTR: 600,
 	WarmUp: time.Second, Duration: 5 * time.Second, Grace: 5 * time.Second,
 }
 
-// with changes a copy of c.
+// with returns a changed copy of c.
 func (c Config) with(change func(*Config)) Config {
 	change(&c)
 	return c
 }
 
-// scenarios is in the order of lists and reports; a preset comes behind its
-// scenario.
+// scenarios is in the order of lists and reports; presets follow their scenario.
 var scenarios = func() []*Scenario {
 	all := []*Scenario{
 		{Name: "cycle", About: "put, reserve, delete on each connection", run: runCycle,
@@ -222,7 +221,8 @@ var scenarios = func() []*Scenario {
 // Scenarios returns all scenarios, each followed by its presets.
 func Scenarios() []*Scenario { return slices.Clone(scenarios) }
 
-// Find returns a scenario or preset by its name.
+// Find returns a scenario or preset by its name. The error names the command that
+// lists them.
 func Find(name string) (*Scenario, error) {
 	for _, s := range scenarios {
 		if s.Name == name {

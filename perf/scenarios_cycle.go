@@ -1,14 +1,15 @@
 package perf
 
-// Scenarios that are one load.
+// Scenarios that consist of one load.
 
 import (
 	"slices"
 	"time"
 )
 
-// window is the tubes that connection i watches: those of the block that its
-// own is in, so that all who watch a tube also put into it, as scripts want it.
+// tubeBlock returns the tubes that connection i watches: a block of --watch tubes
+// that contains its own. So all who watch a tube also put into it, as scripts
+// require.
 func (s *session) tubeBlock(i int) (tubes []string) {
 	w := s.cfg.Watch
 	first := i % s.cfg.Tubes / w * w
@@ -27,8 +28,8 @@ func (s *session) cycle(name string, rate float64, m mix) plan {
 	}}}
 }
 
-// depth is how many scripts a connection may run at once, at that rate; 0 is a
-// closed loop.
+// depth is how many scripts a connection may run at once, at that rate; a rate of
+// 0 is a closed loop.
 func (s *session) depth(rate float64) int {
 	if rate > 0 {
 		return s.cfg.openDepth()
@@ -36,10 +37,10 @@ func (s *session) depth(rate float64) int {
 	return s.cfg.Depth
 }
 
-// warmUp lasts until as many jobs become ready as are put.
+// warmUp is long enough for as many jobs to become ready as are put.
 func (s *session) warmUp() time.Duration { return s.cfg.WarmUp + s.cfg.longestDelay() }
 
-// noteTubes says so where --tubes promises more than there is.
+// noteTubes adds a note if fewer tubes are used than --tubes says.
 func (s *session) noteTubes() {
 	if c := &s.cfg; c.Connections < c.Tubes {
 		s.note("a connection uses one tube, so only %d of %d tubes are put into; more need more --connections", c.Connections, c.Tubes)
@@ -52,6 +53,7 @@ func runMixed(s *session) error {
 	if s.cfg.Watch == 1 {
 		return s.runMix(mixDay)
 	}
+	// kick takes from the tube in use, and the buried job may be in another.
 	// kick is for the used tube, and what was buried may be of another
 	day := slices.Clone(mixDay)
 	for i := range day {
@@ -74,8 +76,8 @@ func (s *session) runMix(m mix) error {
 }
 
 // pairs is the load of producers, and workers that wait in reserve. In a closed
-// loop a producer has as many jobs under way as its depth says, and puts the
-// next when one of them is done.
+// loop a producer has as many jobs under way as its depth says, and puts the next
+// one when one of them is done.
 func (s *session) pairs(name string, rate float64) plan {
 	c := &s.cfg
 	return plan{name: name, rate: rate, timesHandoff: true, warmUp: s.warmUp(), duration: c.Duration, groups: []*group{{

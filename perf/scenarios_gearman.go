@@ -4,8 +4,8 @@ package perf
 // scenarios call a tube, so --tubes says how many there are.
 //
 //	gearman-foreground   each client has as many jobs under way as the depth
-//	                     says. A worker asks with GRAB_JOB, on NO_JOB it says
-//	                     PRE_SLEEP and waits for NOOP; with a job, it sends the
+//	                     says. A worker asks with GRAB_JOB; on NO_JOB it sends
+//	                     PRE_SLEEP and waits for NOOP; on a job, it sends the
 //	                     result and the next GRAB_JOB in one write. An operation
 //	                     is a round trip, SUBMIT_JOB to WORK_COMPLETE.
 //	gearman-background   8 connections with 25 in flight each are 200 in
@@ -35,7 +35,7 @@ func gearmanScenarios() []*Scenario {
 	}
 }
 
-// gearmanPresets are other numbers for them.
+// gearmanPresets makes the presets of gearmanScenarios.
 func gearmanPresets(preset func(name, of, about string, change func(*Config))) {
 	preset("gearman-foreground-1", "gearman-foreground", "one client and one worker", func(c *Config) { c.Producers, c.Workers = 1, 1 })
 	preset("gearman-foreground-deep", "gearman-foreground", "clients with 16 jobs under way", func(c *Config) { c.Depth = 16 })
@@ -46,8 +46,8 @@ func gearmanPresets(preset func(name, of, about string, change func(*Config))) {
 
 func runForeground(s *session) error { return s.runPlan(s.foreground) }
 
-// foreground is the load of pairs with a client where the producer is: it waits
-// for its jobs itself.
+// foreground is the load of pairs, with clients in place of producers: each waits
+// for its own jobs.
 func (s *session) foreground(name string, rate float64) plan {
 	p := s.pairs(name, rate)
 	p.timesHandoff = false

@@ -1,6 +1,6 @@
 package perf
 
-// Scenario restart: what a server has after a crash, and how soon.
+// Scenario restart: which jobs a server has after a crash, and how soon.
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func runRestart(s *session) error {
 	if err := s.target.launch(s.ctx); err != nil {
 		return err
 	}
-	// That it accepts is not enough: it has to know the jobs.
+	// That it accepts connections is not enough: it has to know the jobs.
 	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func runRestart(s *session) error {
 	return nil
 }
 
-// diskUsage adds up the files of a directory.
+// diskUsage returns the size of all files in a directory, in bytes.
 func diskUsage(dir string) (sum int64) {
 	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {

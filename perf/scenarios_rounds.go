@@ -1,6 +1,6 @@
 package perf
 
-// Scenarios that use something up, and so go in rounds.
+// Scenarios that use jobs up or heap them up, and so go in rounds.
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// vocabulary is how jobs are put, and taken until there is none, in a protocol;
-// and which command of it a job is counted by.
+// A vocabulary is how jobs are put, and taken until there are none, in a
+// protocol, and the command by which a job is counted for each.
 type vocabulary struct {
 	putJob, takeJob      script
 	countPut, countTaken op
@@ -22,7 +22,7 @@ func (s *session) vocabulary() vocabulary {
 	return vocabulary{scriptProduce, scriptDrain, opPut, opDelete}
 }
 
-// fill puts that many jobs, into all tubes, fast also where the load is not.
+// fill puts n jobs into all tubes, as fast as it can, whatever the load's rate.
 func (s *session) fill(n int) plan {
 	c := &s.cfg
 	return plan{name: "filling", groups: []*group{{
@@ -31,7 +31,7 @@ func (s *session) fill(n int) plan {
 	}}}
 }
 
-// drain takes jobs until there is none, at most for that long; 0 is no limit.
+// drain takes jobs until there are none, for at most limit; 0 is no limit.
 func (s *session) drain(limit time.Duration) plan {
 	return plan{name: "draining", duration: limit, groups: []*group{{
 		name: "consumer", n: max(8, s.cfg.Tubes), depth: 64, mix: always(s.vocabulary().takeJob), counted: s.vocabulary().countTaken, quota: -1, repeats: true,
@@ -39,9 +39,9 @@ func (s *session) drain(limit time.Duration) plan {
 	}}}
 }
 
-// rounds measures a load that uses something up, with a preparation before or
-// after each round, until it was measured for the whole duration. The first
-// rounds warm up.
+// rounds measures a load that uses jobs up, until it was measured for the whole
+// duration: before and after prepare each round, and are not measured; round
+// returns the load for the time that is left. The first rounds warm up.
 func (s *session) rounds(doing string, before, after func() error, round func(time.Duration) plan) (Load, error) {
 	var sum measurement
 	var p plan
@@ -87,7 +87,7 @@ func (s *session) rounds(doing string, before, after func() error, round func(ti
 	return s.report(&sum, &p), failed
 }
 
-// add appends a round that began when at had been measured before.
+// add adds a round that began when at had been measured before it.
 func (m *measurement) add(round *measurement, at time.Duration) {
 	m.rec.merge(&round.rec)
 	m.elapsed += round.elapsed
@@ -122,7 +122,7 @@ func runProduce(s *session) error {
 	return err
 }
 
-// empty takes all jobs.
+// empty deletes all jobs.
 func (s *session) empty() error {
 	if s.cfg.longestDelay() > 0 {
 		if err := s.kickTubes(); err != nil {
@@ -152,8 +152,8 @@ func runConsume(s *session) error {
 	return err
 }
 
-// share is the tubes that consumer i watches: none is left out, also where
-// there are more tubes than consumers.
+// tubesOfConsumer returns the tubes that consumer i watches. None is left out,
+// even if there are more tubes than consumers.
 func (s *session) tubesOfConsumer(i int) []string {
 	tubes := s.tubeBlock(i)
 	for t := i + s.cfg.Connections; t < s.cfg.Tubes; t += s.cfg.Connections {

@@ -1,7 +1,7 @@
 package perf
 
-// Scenarios about what a server has to remember beside a load: tubes, jobs,
-// connections.
+// Scenarios about what a server has to remember while it is under load: tubes,
+// jobs, connections.
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// A burden is what a server is given to remember. It returns what a load beside
-// it is called, and what takes it off again, also if it fails; nil is nothing.
+// A burden gives the server something to remember. It returns a name for the load
+// beside it, and a function that removes the burden again, which is valid even
+// with an error; nil if there is nothing to remove.
 type burden func(*session) (name string, undo func() error, err error)
 
-// beside measures a cycle without and with a burden, and says how much of the
-// throughput is left.
+// measureBeside measures a cycle without and then with a burden, and reports how
+// much of the throughput is left.
 func (s *session) measureBeside(without string, lay burden) error {
 	s.noteTubes()
 	cycle := func(name string, rate float64) (Load, error) {
@@ -41,9 +42,10 @@ func (s *session) measureBeside(without string, lay burden) error {
 	return err
 }
 
-// fresh has the burden be laid on a server that has done nothing yet, if it is
-// one that can be started again: what another had got for the load alone, and
-// has to spare since, would not be counted as the burden's.
+// restartServer has the burden laid on a server that has done nothing yet, if it
+// is one that can be started again. Otherwise memory that the server got for the
+// first load, and has to spare since, would be used for the burden and not
+// counted.
 func (s *session) restartServer() error {
 	if !s.target.started() || s.ledger != nil {
 		return nil
@@ -55,8 +57,8 @@ func (s *session) restartServer() error {
 	return s.target.start(s.ctx, s.binlogFlags())
 }
 
-// per adds what each of n things takes of the memory between two readings,
-// which are 0 if they are not known.
+// memoryPer reports how much memory each of n things takes, from two readings in
+// bytes; a reading of 0 is not known.
 func (s *session) memoryPer(thing string, before, after int64, n int) {
 	if before > 0 && after > 0 && n > 0 {
 		s.figure("memory per "+thing, "B", float64(after-before)/float64(n), false)
@@ -83,14 +85,14 @@ func layTubes(s *session) (name string, undo func() error, err error) {
 	return fmt.Sprintf("beside %s tubes", count(float64(n))), undo, nil
 }
 
-// chunk is how many commands are sent at once while no clock runs.
+// chunk is how many commands are sent at once while nothing is measured.
 const chunk = 1000
 
 // otherTube is the name of the nth tube beside those of the load.
 func (s *session) otherTube(n int) string { return fmt.Sprintf("%sother-%d", s.prefix, n) }
 
-// makeTubes makes tubes that have one small job each, and returns the jobs'
-// ids.
+// makeTubes makes n tubes with one small job each, and returns the jobs' ids,
+// even with an error.
 func (s *session) makeTubes(n int) (ids []string, err error) {
 	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *session) makeTubes(n int) (ids []string, err error) {
 				err = fmt.Errorf("sent %q, got %q%s", commands[i], a, hint(a))
 			}
 		}
-		if err != nil { // of which the ids behind it are known, too
+		if err != nil { // after the loop, so that the ids that follow are known, too
 			return ids, err
 		}
 	}
@@ -129,8 +131,8 @@ func runBacklog(s *session) error { return s.measureBeside("empty", layJobs) }
 func layJobs(s *session) (name string, undo func() error, err error) {
 	n := s.cfg.Jobs
 	before := s.settleMemory()
-	// Their priorities are the load's. So it takes the oldest job and puts new
-	// ones behind all others, which is the most work there is for a heap.
+	// They have the load's priorities. So the load takes the oldest job and puts
+	// new ones behind all others, which is the most work for a heap.
 	fill, err := s.drive(s.fill(n), fmt.Sprintf("putting %s jobs", count(float64(n))))
 	if err != nil {
 		return "", nil, err
@@ -163,14 +165,14 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 		}
 		idle = append(idle, t)
 	}
-	// A server accepts in turn: when it answers the last, it has them all.
+	// A server accepts in order: once it answers the last one, it has them all.
 	if n > 0 {
 		if _, err := idle[n-1].expect("USING ", "list-tube-used"); err != nil {
 			return "", undo, explainLimit(err, served(idle))
 		}
 	}
 	s.memoryPer("idle connection", before, s.settleMemory(), n)
-	// A connection that has done something may have bought buffers.
+	// A connection that was used may keep buffers.
 	s.doing("using each connection once")
 	for i, t := range idle {
 		if s.ctx.Err() != nil {
@@ -190,8 +192,8 @@ func layConnections(s *session) (name string, undo func() error, err error) {
 	return fmt.Sprintf("beside %s connections", count(float64(n))), undo, nil
 }
 
-// served counts the connections up to the first that has no answer. The server has
-// had time to accept them.
+// served counts the connections before the first that gets no answer. The server
+// has had time to accept them.
 func served(conns []*plainConn) int {
 	for i, t := range conns {
 		t.patience = 200 * time.Millisecond
@@ -202,7 +204,7 @@ func served(conns []*plainConn) int {
 	return len(conns)
 }
 
-// useOnce does a cycle on a connection.
+// useOnce puts and deletes a job on a connection.
 func (s *session) useOnce(t *plainConn, i int) error {
 	tube := s.tube(i)
 	if err := t.subscribe(tube, []string{tube}); err != nil {

@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// errCut ends a session that its context has ended; what was measured until
+// errInterrupted ends a session whose context has ended; what was measured until
 // then stands.
 var errInterrupted = errors.New("interrupted")
 
+// A session is one run of a scenario. One goroutine uses it.
 type session struct {
 	ctx        context.Context
 	scenario   *Scenario
@@ -24,12 +25,13 @@ type session struct {
 	ledger     *ledger
 	prefix     string // of its tubes
 	result     Result
-	cleanupErr error                       // what could not be taken off a server that goes on
+	cleanupErr error                       // what could not be cleaned up on a server that goes on
 	show       func(doing string, s stage) // the progress; may be nil
 }
 
-// runSession starts the target, runs the scenario, and stops the target. The
-// result is worth showing also where there is an error, if it has loads.
+// runSession starts the target, runs the scenario, cleans up, and stops the
+// target. If there is an error, the result is still worth showing if it has
+// loads.
 func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *ledger, show func(string, stage)) (res Result, err error) {
 	if err := sc.fits(&cfg, t); err != nil {
 		return Result{Server: t.Name, Loads: []Load{}}, err
@@ -41,14 +43,14 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	}
 	s.wire = newWire(&s.cfg)
 	if !t.started() {
-		s.prefix = fmt.Sprintf("sheafperf-%d-", os.Getpid()) // others may measure there, too
+		s.prefix = fmt.Sprintf("sheafperf-%d-", os.Getpid()) // others may measure on the same server
 	}
 	defer func() {
 		if err != nil {
-			t.giveTimeToDie() // the connections of a server that dies are closed before it is gone
+			t.giveTimeToDie() // its connections are closed a little before it is gone
 		}
 		if e := t.stop(); e != nil {
-			// A server that died is the reason for whatever else went wrong.
+			// If the server died, that is why everything else went wrong.
 			err = errors.Join(e, err)
 		}
 	}()
@@ -67,8 +69,8 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		there, silent = s.reachable()
 	}
 	if l != nil {
-		// If the load has failed, what keeps the tubes from being emptied
-		// is most likely the same.
+		// If the load has failed, an error of emptying the tubes most likely
+		// has the same cause.
 		if e := s.settleLedger(there); err == nil {
 			err = e
 		}
@@ -79,7 +81,7 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 		s.addCleanupError(s.mayBeLeft(silent))
 	case err != nil && there:
 		s.addCleanupError(s.tidy())
-	case err != nil: // and with the server its jobs are gone
+	case err != nil: // the server is gone, and its jobs with it
 	case l == nil:
 		s.addCleanupError(s.sweep(0))
 	}
@@ -90,7 +92,8 @@ func runSession(ctx context.Context, sc *Scenario, cfg Config, t *Target, l *led
 	return s.result, errors.Join(err, s.cleanupErr)
 }
 
-// binlogFlags are beanstalkd's, for a command that says nothing of a directory.
+// binlogFlags returns beanstalkd's flags for a binlog, for a command without
+// {dir}.
 func (s *session) binlogFlags() []string {
 	switch {
 	case !s.scenario.binlog:
@@ -101,6 +104,7 @@ func (s *session) binlogFlags() []string {
 	return []string{"-b", "{dir}", "-f", s.cfg.Sync}
 }
 
+// doing shows what the session does now.
 func (s *session) doing(what string) {
 	if s.show != nil {
 		s.show(what, stage{})
@@ -133,11 +137,11 @@ func (s *session) drive(p plan, doing string) (*measurement, error) {
 	m, err := l.run(s.ctx, s.target, watch)
 	switch {
 	case err != nil && s.ctx.Err() != nil:
-		return nil, errInterrupted // a connection that was being made
+		return nil, errInterrupted // while a connection was being made
 	case err != nil:
 		return nil, err
 	case m.cut:
-		return m, errInterrupted // what is still under way shows nothing
+		return m, errInterrupted // that jobs are still under way is then no fault
 	}
 	return m, m.broken()
 }
@@ -159,8 +163,8 @@ func (s *session) measure(p plan) (Load, error) {
 	return s.report(m, &p), err
 }
 
-// nothing is the error of a load that has measured nothing. Jobs with a delay come in
-// bursts, which may fall before and behind what is measured.
+// errNothingMeasured is the error of a load in whose measured time nothing was
+// answered. Jobs with a delay come in bursts, which may fall before and after it.
 func (s *session) errNothingMeasured(m *measurement) error {
 	err := fmt.Errorf("nothing was answered within %v", s.cfg.Duration)
 	if m.answers == 0 {
@@ -173,9 +177,9 @@ func (s *session) errNothingMeasured(m *measurement) error {
 	return err
 }
 
-// atRate measures a load in the loop that Config.Rate asks for. If that is a part
-// of a closed loop's rate it is two loads, of which the first is that closed
-// loop. That one is returned.
+// atRate measures a load in the loop that Config.Rate asks for. If that is a
+// share of a closed loop's rate, two loads are measured: first the closed loop,
+// then the open one. It is the first that is returned.
 func (s *session) atRate(name string, measure func(name string, rate float64) (Load, error)) (Load, error) {
 	r := s.cfg.Rate
 	if r.part == 0 {
@@ -197,15 +201,16 @@ func (s *session) atRate(name string, measure func(name string, rate float64) (L
 }
 
 const (
-	// clientBusy is the part of the time from which on a thread of the client
-	// is suspected to be the bottleneck.
+	// A thread of the client that is busy for more than this part of the time is
+	// suspected to be the bottleneck.
 	clientBusy = 0.9
-	// lateJobs is the part of the jobs that may wait at the end of an open loop
-	// which has kept its rate: a pause of the server is none of that.
+	// An open loop has kept its rate if no more than this part of its jobs still
+	// waits to be sent at the end; so much may be due to a pause of the server.
 	lateJobs = 0.01
 )
 
-// report adds what was measured to the result, with what is to be said of it.
+// report adds what was measured to the result, with notes on what limits its
+// meaning.
 func (s *session) report(m *measurement, p *plan) Load {
 	l := m.load(p, s.scenario.names)
 	s.result.Loads = append(s.result.Loads, l)
@@ -229,8 +234,8 @@ func (s *session) report(m *measurement, p *plan) Load {
 	return l
 }
 
-// settleMemory returns the server's memory once it stands still, or 0 if it is
-// not known.
+// settleMemory waits until the server's memory changes by less than 0.5 %, for at
+// most 3 s, and returns it in bytes, or 0 if it is not known.
 func (s *session) settleMemory() int64 {
 	var last int64
 	step := min(250*time.Millisecond, s.cfg.Duration/2)
@@ -248,7 +253,7 @@ func (s *session) settleMemory() int64 {
 	return last
 }
 
-// sleep returns early when the session is cut.
+// sleep returns early when the session is interrupted.
 func (s *session) sleep(d time.Duration) {
 	select {
 	case <-s.ctx.Done():
@@ -256,8 +261,8 @@ func (s *session) sleep(d time.Duration) {
 	}
 }
 
-// settleLedger empties the tubes, so that what does not come is known to be
-// lost. Of a server that is not there nothing more can be known.
+// settleLedger empties the tubes, so that what does not come is known to be lost.
+// If the server is not there, nothing more can be learnt.
 func (s *session) settleLedger(there bool) error {
 	s.ledger.connsClosed()
 	if !there {

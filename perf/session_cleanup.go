@@ -1,6 +1,6 @@
 package perf
 
-// What is done so that nothing is left on a server that goes on, however a load
+// Cleaning up, so that nothing is left on a server that goes on, however a load
 // has ended.
 
 import (
@@ -16,23 +16,22 @@ import (
 )
 
 const (
-	// longestSilence is how long a server with which a load has failed, or was
-	// interrupted, may take to say that it is there: who presses Ctrl-C does not
-	// want to wait.
+	// maxSilence is how long a server may take to show that it is there, after a
+	// load on it has failed or was interrupted: a user who has pressed Ctrl-C does
+	// not want to wait.
 	maxSilence = time.Second
-	// longestTidying bounds what is done after a load that has failed or was
-	// interrupted.
+	// maxTidying bounds the cleaning up after such a load.
 	maxTidying = time.Minute
-	// sweepStep is how long jobs are deleted before it is looked whether there
-	// still are some to delete.
+	// sweepStep is how long jobs are deleted before progress is looked at.
 	sweepStep = 10 * time.Second
 )
 
-// remain keeps an error about what is left on the server.
+// addCleanupError adds an error about what is left on the server; nil adds
+// nothing.
 func (s *session) addCleanupError(err error) { s.cleanupErr = errors.Join(s.cleanupErr, err) }
 
-// uncut does something that also has to be done after an interruption, for at most
-// that long; 0 is no limit.
+// withoutCancel calls do with a session that an interruption does not end, but
+// limit does; 0 is no limit.
 func (s *session) withoutCancel(limit time.Duration, do func() error) error {
 	was := s.ctx
 	defer func() { s.ctx = was }()
@@ -45,8 +44,8 @@ func (s *session) withoutCancel(limit time.Duration, do func() error) error {
 	return do()
 }
 
-// reach reports whether the server is there, with an error if it is and says
-// nothing. One that is gone has no jobs either.
+// reachable reports whether the server is there. The error is of a server that
+// seems to be there and does not answer; one that is gone has no jobs either.
 func (s *session) reachable() (there bool, err error) {
 	s.doing("cleaning up")
 	err = s.withoutCancel(maxSilence, func() error {
@@ -67,13 +66,13 @@ func (s *session) reachable() (there bool, err error) {
 	return there, err
 }
 
-// mayBeLeft is the error of tubes of which it is not known whether they are empty.
+// mayBeLeft is the error for tubes that may not be empty.
 func (s *session) mayBeLeft(err error) error {
 	return fmt.Errorf("jobs may be left in %s: %w", tubeRange(s.tube(0), s.tube(s.cfg.Tubes-1)), err)
 }
 
-// tidy empties the tubes after a load that has failed or was interrupted, and says
-// what it leaves.
+// tidy empties the tubes after a load that has failed or was interrupted. The
+// error says what is left.
 func (s *session) tidy() error {
 	return s.withoutCancel(maxTidying, func() error {
 		swept := s.ledger != nil // settleLedger has done so
@@ -92,8 +91,7 @@ func (s *session) tidy() error {
 			case n < fewest:
 				fewest, since = n, time.Now()
 			}
-			// The server may be a little late to see that connections were
-			// closed.
+			// The server may see a little late that connections were closed.
 			if failed != nil || time.Since(since) > maxSilence || s.ctx.Err() != nil {
 				what := plural(n, "job")
 				if n == 1 {
@@ -109,9 +107,9 @@ func (s *session) tidy() error {
 	})
 }
 
-// sweep deletes what the load has left in its tubes, for as long as that gets it
-// further, and at most for limit; 0 is no limit. It also does after an
-// interruption.
+// sweep deletes the jobs that the load has left in its tubes, as long as it makes
+// progress, and for at most limit; 0 is no limit. An interruption does not end
+// it.
 func (s *session) sweep(limit time.Duration) error { return s.withoutCancel(limit, s.sweepTubes) }
 
 func (s *session) sweepTubes() error {
@@ -124,7 +122,7 @@ func (s *session) sweepTubes() error {
 	for {
 		m, err := s.drive(s.drain(sweepStep), "cleaning up")
 		switch {
-		case errors.Is(err, errInterrupted): // which is not that the user has cut it
+		case errors.Is(err, errInterrupted): // by limit, since a user's interruption does not reach here
 			return errors.New("emptying the tubes takes too long")
 		case err != nil:
 			return fmt.Errorf("emptying the tubes: %w", err)
@@ -166,7 +164,7 @@ func (s *session) kickTubes() error {
 	return nil
 }
 
-// left counts the jobs in the tubes, and names the tubes that have some.
+// left counts the jobs in the tubes, and returns the tubes that have some.
 func (s *session) left() (jobs int64, tubes []string, err error) {
 	if s.scenario.Gearman {
 		return s.jobsOfFunctions()
@@ -201,7 +199,7 @@ func (s *session) left() (jobs int64, tubes []string, err error) {
 	return jobs, tubes, nil
 }
 
-// tubeList names some tubes of several.
+// tubeList names up to four tubes.
 func tubeList(tubes []string) string {
 	const most = 4
 	if len(tubes) > most {
@@ -210,7 +208,7 @@ func tubeList(tubes []string) string {
 	return strings.Join(tubes, ", ")
 }
 
-// tubeRange names the tubes of a row.
+// tubeRange names a range of tubes.
 func tubeRange(first, last string) string {
 	if first == last {
 		return first
@@ -218,8 +216,8 @@ func tubeRange(first, last string) string {
 	return first + " to " + last
 }
 
-// deleteJobs deletes the jobs beside a load, each in a tube of its own, by id, as
-// far as they are there.
+// deleteJobs deletes the jobs in tubes beside the load by id, as far as they
+// still exist.
 func (s *session) deleteJobs(ids []string) error {
 	if len(ids) == 0 {
 		return nil
