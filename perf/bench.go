@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Bench is what is to be run.
+// A Bench is scenarios to run against servers, in turn.
 type Bench struct {
 	Loads    []Choice
 	Targets  []*Target
@@ -25,12 +25,12 @@ type Choice struct {
 	Config Config
 }
 
-// Run runs all scenarios, each on all servers in turn and that Rounds times: A
-// B A B. On a machine that others use as well, what is next to each other in
-// time is alike, so ratios of neighbours say more than those of sums. A run
-// that fails is told in its result and, once for all rounds, in the error; the
-// others go on, unless it is ErrNoServer. When ctx ends, what was measured until
-// then is reported.
+// Run runs all scenarios, each on all servers in turn, Rounds times: A B A B. On
+// a machine that others use as well, runs next to each other in time meet similar
+// conditions, so ratios of neighbours say more than ratios of sums. A run that
+// fails is reported in its result and, once for all rounds, in the error. The
+// others go on, unless the error is ErrNoServer. When ctx ends, what was measured
+// until then is reported. Nothing else may use the Targets meanwhile.
 func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	r := &Report{Began: time.Now(), Machine: ThisMachine(), Command: b.Command, Rounds: b.Rounds, Baseline: b.Baseline, Entries: []Entry{}}
 	if r.Baseline == "" && len(b.Targets) > 1 {
@@ -64,8 +64,8 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	return r, errors.Join(failures...)
 }
 
-// rounds runs a scenario. The error is ErrNoServer: whatever else is to be run
-// would fail alike.
+// rounds runs one scenario. The error is ErrNoServer, with which everything else
+// would fail, too.
 func (b *Bench) rounds(ctx context.Context, choice Choice) (Entry, error) {
 	e := Entry{Scenario: choice.Name, About: choice.About, Config: choice.Config}
 	for round := 1; round <= b.Rounds; round++ {

@@ -14,7 +14,7 @@ type Verdict struct {
 	Server   string
 	// Faults is how many jobs the server lost, gave twice, damaged or mixed up.
 	Faults int64
-	// Report says so in lines, with examples.
+	// Report says so in lines of text, with examples.
 	Report      string
 	Interrupted bool
 }
@@ -23,18 +23,21 @@ type Verdict struct {
 // together they use every command, waiting workers, many tubes, and delays.
 var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 
-// Check runs a scenario and accounts for every job: each is delivered once,
-// under its id, with the body that was put, to a client that watches its tube,
-// not before its delay is over, and none is lost. A released job, and one that
-// was buried and kicked, has to come once more; one that a client has for longer
-// than its TTR may, and that client's commands for it may be NOT_FOUND then.
-// Peek shows the job that was asked for, and neither peek nor stats-job and
-// kick-job say NOT_FOUND of one that no client has begun to delete. There is no
-// TIMED_OUT while a job is ready; that is found when the job comes later to one
-// who asked after that, or behind it on the same connection. A job that had to
-// be ready is not passed over for one of its tube that is less urgent; that is
-// all of their order that is checked. The error is of a load that could not be
-// carried out; the verdict stands beside it.
+// Check runs a scenario and accounts for every job: each is delivered once, under
+// its id, with the body that was put, to a client that watches its tube, not
+// before its delay is over; and none is lost. A job that was released, or buried
+// and kicked, has to come once more. One that a client keeps for longer than its
+// TTR may come again, and then that client's commands for it may be NOT_FOUND.
+//
+// Peek shows the job that was asked for. Peek, stats-job and kick-job do not say
+// NOT_FOUND of a job that no client has begun to delete. There is no TIMED_OUT
+// while a job is ready; this is found if the job comes later, to a client that
+// asked after the TIMED_OUT or on the same connection. A job that was surely
+// ready is not passed over for a less urgent one of its tube; nothing else of
+// their order is checked.
+//
+// The error is of a load that could not be carried out; the verdict beside it
+// says what was found until then.
 func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress) (Verdict, error) {
 	v := Verdict{Scenario: sc.Name, Server: t.Name}
 	if sc.Restarts {
@@ -42,7 +45,7 @@ func Check(ctx context.Context, sc *Scenario, cfg Config, t *Target, p *Progress
 	}
 	ttr := time.Duration(cfg.TTR) * time.Second
 	if sc.Gearman {
-		ttr = 0 // a worker has its job until it is done
+		ttr = 0 // a worker keeps its job until it is done
 	}
 	l := newLedger(int64(cfg.longestDelay()), int64(ttr))
 	res, err := runSession(ctx, sc, cfg, t, l, p.showing(sc.Name, t.Name, 0, 0))

@@ -1,6 +1,6 @@
 package perf
 
-// What can be chosen about a load.
+// The numbers of a load that can be chosen.
 
 import (
 	"errors"
@@ -14,16 +14,16 @@ import (
 // A Config is what a scenario is run with. A field that a scenario has no use
 // for is ignored.
 type Config struct {
-	Connections int `json:"connections,omitempty"` // of a load where every connection does the same
+	Connections int `json:"connections,omitempty"` // where all connections do the same
 	Producers   int `json:"producers,omitempty"`   // connections that put
 	Workers     int `json:"workers,omitempty"`     // connections that wait in reserve
-	Depth       int `json:"depth,omitempty"`       // in flight on a connection: scripts; of a producer, jobs
+	Depth       int `json:"depth,omitempty"`       // scripts in flight on a connection; of a producer, jobs
 
 	Tubes int `json:"tubes,omitempty"` // connections are dealt out to them in turn
 	Watch int `json:"watch,omitempty"` // tubes that a worker watches
 
 	Body      Dist   `json:"body"`                 // bytes
-	LeastBody int    `json:"least_body,omitempty"` // bytes that bodies have at least, whatever Body says: what a client stamps into them
+	LeastBody int    `json:"least_body,omitempty"` // the least bytes of a body, whatever Body says: room for the header
 	Content   string `json:"content"`
 	Priority  Dist   `json:"priority"`
 	Delay     Dist   `json:"delay"` // seconds
@@ -32,14 +32,14 @@ type Config struct {
 	Rate    Rate `json:"rate,omitzero"` // over all connections
 	Poisson bool `json:"poisson,omitempty"`
 
-	Jobs   int    `json:"jobs,omitempty"`   // waiting, or put before they are taken
+	Jobs   int    `json:"jobs,omitempty"`   // jobs that wait, or are put and taken in a round
 	Beside int    `json:"beside,omitempty"` // other tubes, or idle connections
 	Sync   string `json:"sync,omitempty"`   // of the server's binlog: milliseconds, never, or SyncAsTold
 
 	WarmUp   time.Duration `json:"warm_up_ns"`
 	Duration time.Duration `json:"duration_ns"`
-	Grace    time.Duration `json:"grace_ns"`          // how long answers are waited for after the load
-	Threads  int           `json:"threads,omitempty"` // of the client; 0 is one for each CPU, or for each second one if the server is on this machine
+	Grace    time.Duration `json:"grace_ns"`          // how long answers are awaited after the load
+	Threads  int           `json:"threads,omitempty"` // of the client; 0 is one for each CPU, or for every second one if the server is on this machine
 }
 
 // What bodies are made of.
@@ -49,11 +49,11 @@ const (
 	ContentZero   = "zero"
 )
 
-// SyncAsTold is Config.Sync where the load does not decide on it: the server runs
-// already, or its command says {dir} and so how its binlog is synced.
+// SyncAsTold is Config.Sync where the load does not decide it: the server runs
+// already, or its command has {dir} and so says how its binlog is synced.
 const SyncAsTold = "as the server was told"
 
-// Validate says what is wrong with c, in terms of the flags of sheafperf.
+// Validate returns what is wrong with c, in terms of the flags of sheafperf.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(when bool, format string, args ...any) {
@@ -98,7 +98,7 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Loop tells in words how commands are timed.
+// Loop describes how commands are timed.
 func (c *Config) Loop() string {
 	loop := "closed loop"
 	switch {
@@ -116,12 +116,13 @@ func (c *Config) Loop() string {
 	return loop
 }
 
-// deeper is how many times as deep as a closed loop the open one behind it is.
+// openDepthFactor is how many times a closed loop's depth the open loop after it
+// may have.
 const openDepthFactor = 8
 
-// openDepth is what the depth may be in an open loop. Behind a closed one it is
-// more, where pipelining is allowed at all: what is due shall wait in the
-// server, as it would if many others had sent it, and not here.
+// openDepth is the depth of an open loop. After a closed one it is larger, if
+// anything is pipelined at all: jobs that are due shall wait in the server, as if
+// many others had sent them, and not here.
 func (c *Config) openDepth() int {
 	if c.Rate.part > 0 && c.Depth > 1 {
 		return openDepthFactor * c.Depth
@@ -129,15 +130,16 @@ func (c *Config) openDepth() int {
 	return c.Depth
 }
 
-// longestDelay is how long the last job may take to be ready.
+// longestDelay is the longest delay that a job can have.
 func (c *Config) longestDelay() time.Duration {
 	_, seconds := c.Delay.Bounds()
 	return time.Duration(seconds) * time.Second
 }
 
-// memory is about what large bodies take of the client: each connection that puts
-// and takes has one on its way out and one on its way in, there is the stock that
-// they are cut from, and as much again that is not collected yet.
+// memoryNeeded is roughly how many bytes large bodies take in the client: each
+// connection that puts and takes has one on its way out and one on its way in,
+// there is the payload that bodies are cut from, and as much again that is not
+// collected yet.
 func (c *Config) memoryNeeded() int64 {
 	const small = 1 << 20 // connections share what they are read into
 	_, most := c.Body.Bounds()
@@ -147,7 +149,7 @@ func (c *Config) memoryNeeded() int64 {
 	return 2 * most * int64(2*c.Connections+c.Producers+c.Workers+1)
 }
 
-// Describe tells in words what the load is.
+// Describe describes the load in one line.
 func (c *Config) Describe() string {
 	var parts []string
 	say := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }

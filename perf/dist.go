@@ -1,6 +1,6 @@
 package perf
 
-// Distributions: how large bodies are, what priorities and delays jobs have.
+// Distributions, of the sizes of bodies and the priorities and delays of jobs.
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 // value is always 0. It is a pflag.Value.
 type Dist struct {
 	shape  shape
-	lo, hi int64 // of uniform; lo is the number of fixed and the mean of exp
+	lo, hi int64 // the bounds of uniform; lo is also the value of fixed and the mean of exponential
 	list   []int64
 }
 
@@ -29,19 +29,19 @@ const (
 	listed
 )
 
-// expBound cuts an exponential distribution off at that many means: one sample
-// in nine million is affected, and the largest body is known beforehand.
+// expBound cuts an exponential distribution off at that many times its mean. That
+// affects one sample in nine million, and bounds the largest body beforehand.
 const expBound = 16
 
-// largestSample keeps sums and products of samples far away from overflow.
+// maxSample keeps sums and products of samples far from overflow.
 const maxSample = 1 << 40
 
 // Fixed is the distribution that is always n.
 func Fixed(n int64) Dist { return Dist{lo: n} }
 
-// Set reads a number, uniform:LEAST-MOST, exp:MEAN or list:A,B,C (each as
-// likely; a number that is given twice is twice as likely). Numbers may have a
-// suffix K, M or G, in powers of 1024.
+// Set reads a number, uniform:LEAST-MOST, exp:MEAN or list:A,B,C (all equally
+// likely; a number given twice is twice as likely). Numbers may have a suffix K,
+// M or G, for powers of 1024.
 func (d *Dist) Set(text string) error {
 	kind, rest, named := strings.Cut(text, ":")
 	var v Dist
@@ -121,7 +121,7 @@ func (d Dist) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 // UnmarshalText is encoding.TextUnmarshaler's.
 func (d *Dist) UnmarshalText(text []byte) error { return d.Set(string(text)) }
 
-// Bounds returns the smallest and the largest number that Sample returns.
+// Bounds returns the smallest and the largest number that Sample can return.
 func (d Dist) Bounds() (least, most int64) {
 	switch d.shape {
 	case uniform:

@@ -1,6 +1,6 @@
 package perf
 
-// Numbers for people.
+// Numbers, formatted for people.
 
 import (
 	"math"
@@ -24,8 +24,8 @@ func count(v float64) string {
 	return b.String()
 }
 
-// number formats a value with three digits that count, and all digits before
-// the point.
+// number formats a value with three significant digits, and all digits before the
+// point.
 func number(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
@@ -42,7 +42,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// perSecond formats a rate: as a count, unless that would hide what there is.
+// perSecond formats a rate: as a whole number, unless that would hide too much.
 func perSecond(v float64) string {
 	if v < 9.995 && v != math.Trunc(v) {
 		return number(v)

@@ -61,10 +61,9 @@ func (t packetType) String() string {
 
 const (
 	packetHeader = 12
-	// longestPacket is more than any server answers here: the longest body, and
-	// what stands before it.
+	// maxPacket is longer than any answer: the longest body, and what precedes it.
 	maxPacket = maxBody + 1<<10
-	// longestHandle is without the NUL that the protocol counts, too.
+	// maxHandle does not count the NUL, which the protocol does.
 	maxHandle = 63
 )
 
@@ -73,7 +72,7 @@ var (
 	magicResponse = []byte("\x00RES")
 )
 
-// appendPacket appends a packet with those arguments.
+// appendPacket appends a packet with these arguments.
 func appendPacket(out []byte, t packetType, args ...string) []byte {
 	size := max(0, len(args)-1)
 	for _, a := range args {
@@ -95,14 +94,15 @@ func appendPacketHeader(out []byte, t packetType, size int) []byte {
 	return binary.BigEndian.AppendUint32(out, uint32(size))
 }
 
-// A packet is one of the server's. Its body is part of what it was cut from.
+// A packet is one that the server sent. Its body is part of the bytes it was cut
+// from, and valid as long as those are.
 type packet struct {
 	kind packetType
 	body []byte
 }
 
 // cut cuts the packet that begins at in[0] and returns its length. If in ends
-// before it, n is 0, and want is the whole length if that is known.
+// before the packet does, n is 0, and want is the whole length if that is known.
 func (p *packet) cut(in []byte) (n, want int, err error) {
 	if have := min(len(in), len(magicResponse)); !bytes.Equal(in[:have], magicResponse[:have]) {
 		return 0, 0, fmt.Errorf("the server says %s, which is no Gearman packet", quote(in))
@@ -158,7 +158,7 @@ func (p packet) String() string {
 	return fmt.Sprintf("%v %s", p.kind, quote(p.body))
 }
 
-// handleID returns the number that a handle, H:HOST:NUMBER, ends with.
+// handleID returns the number that a handle H:HOST:NUMBER ends with.
 func handleID(handle []byte) (id []byte, err error) {
 	id = handle[bytes.LastIndexByte(handle, ':')+1:]
 	if _, valid := decimal(id); !valid {
@@ -167,8 +167,8 @@ func handleID(handle []byte) (id []byte, err error) {
 	return id, nil
 }
 
-// The first bytes of a foreground job's workload, and of its result: what the
-// client that gets a result wants to know of the job.
+// The header in a foreground job's workload and in its result: what the client
+// that gets the result wants to know of the job.
 //
 //	 0      4      8      12       20      24
 //	| from | slot | mark | number | crc32c | words or whatever Config.Content says
@@ -177,12 +177,11 @@ func handleID(handle []byte) (id []byte, err error) {
 //	slot    which of its jobs in flight it is
 //	mark    whether this is a workload or a result
 //	number  of the job, counted over all connections, from 1; only with a ledger
-//	crc32c  of all of it but these four bytes; only with a ledger
+//	crc32c  of the workload without these four bytes; only with a ledger
 //
-// Little endian. A result is the workload with another mark and the checksum
-// that follows from that, so that neither a workload that comes back as it was
-// nor the result of another job passes for it. Number and checksum are where
-// the bodies of other scenarios have them (body.go).
+// Little endian. A result is the workload with another mark, and so another
+// checksum: neither an unchanged workload nor the result of another job passes for
+// it. Number and checksum are where other bodies have them (body.go).
 const (
 	headerMark   = 12
 	markWorkload = 0x6b726f77

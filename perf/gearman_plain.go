@@ -1,6 +1,6 @@
 package perf
 
-// Plain conversation with a Gearman server, while no clock runs.
+// Plain conversation with a Gearman server, while nothing is measured.
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// register tells the server which functions a worker can do, and waits until it
-// knows: CAN_DO has no answer, so an ECHO_REQ follows. Of a client, which names
-// the function with each job, the server learns nothing before.
+// register tells the server which functions a worker can do, and waits until the
+// server knows: CAN_DO has no answer, so an ECHO_REQ follows. For a client this
+// does nothing but the echo, since a client names the function with each job.
 func (t *plainConn) register(_ string, functions []string) error {
 	t.SetDeadline(time.Now().Add(dialTimeout))
 	var out []byte
@@ -38,8 +38,8 @@ func (t *plainConn) register(_ string, functions []string) error {
 	return nil
 }
 
-// gearmanVersion asks a server for its version by the text protocol, which
-// costs it nothing. It waits for as long as ctx says.
+// gearmanVersion asks a server for its version in the text protocol, which costs
+// it nothing. It waits as long as ctx allows.
 func gearmanVersion(ctx context.Context, addr string) (string, error) {
 	line, err := askOnce(ctx, addr, "version\r\n") // CR LF, so that a server of beanstalkd's protocol answers, too
 	if err != nil {
@@ -52,10 +52,10 @@ func gearmanVersion(ctx context.Context, addr string) (string, error) {
 	return version, nil
 }
 
-// dropFunctions removes functions that nobody submits to any more from a server
-// that goes on: gearmand remembers each for good. It refuses while it has not
-// seen that their workers have left, so this is tried for a moment; what is
-// still there then is an empty line in its status.
+// dropFunctions removes the session's functions from a server that goes on, since
+// gearmand remembers each for good. gearmand refuses until it has seen that the
+// workers have left, so this is tried for up to a second; a function that is then
+// still there remains as an empty line in its status.
 func (s *session) dropFunctions() {
 	end := time.Now().Add(time.Second)
 	for i := range s.cfg.Tubes {
@@ -69,8 +69,8 @@ func (s *session) dropFunctions() {
 	}
 }
 
-// jobsOfFunctions counts what the server has of the jobs of the session's
-// functions, and names those that have some.
+// jobsOfFunctions counts the server's jobs of the session's functions, and
+// returns the functions that have some.
 func (s *session) jobsOfFunctions() (jobs int64, functions []string, err error) {
 	t, err := dialPlain(s.ctx, s.target.Addr)
 	if err != nil {

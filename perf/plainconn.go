@@ -1,6 +1,7 @@
 package perf
 
-// Plain conversation with a server, while no clock runs.
+// Plain conversation with a server, command by command, while nothing is
+// measured.
 
 import (
 	"bufio"
@@ -17,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialTimeout is for connecting and for each answer outside of a load.
+// dialTimeout bounds connecting, and each answer outside of a load.
 const dialTimeout = 10 * time.Second
 
 // dialText connects to addr, which is HOST:PORT or unix:PATH.
@@ -29,7 +30,7 @@ func dialPlain(ctx context.Context, addr string) (*plainConn, error) {
 	return t, nil
 }
 
-// dial is dialText for those who say themselves where they connect to.
+// dial is dialPlain for callers whose errors say themselves what they connect to.
 func dial(ctx context.Context, addr string) (*plainConn, error) {
 	network := "tcp"
 	if path, is := strings.CutPrefix(addr, "unix:"); is {
@@ -47,21 +48,22 @@ func dial(ctx context.Context, addr string) (*plainConn, error) {
 	return &plainConn{Conn: nc, r: bufio.NewReaderSize(nc, 256), patience: dialTimeout}, nil
 }
 
-// A text is a connection that is talked over plainly, a command at a time,
-// while no clock runs.
+// A plainConn is a connection on which one goroutine sends commands and reads
+// their answers, while nothing is measured.
 type plainConn struct {
 	net.Conn
 	r        *bufio.Reader
-	patience time.Duration // for the answers to what is asked together
+	patience time.Duration // for all answers to one ask
 }
 
-// ask sends commands and returns the first lines of their answers, which have
-// no bodies.
+// ask sends commands and returns the first lines of their answers, which must
+// have no bodies unless there is one command. With an error, it returns the lines
+// until then.
 func (t *plainConn) ask(commands ...string) ([]string, error) {
 	t.SetDeadline(time.Now().Add(t.patience))
 	sent := make(chan error, 1)
 	all := strings.Join(commands, "\r\n") + "\r\n"
-	go func() { // beside the reading, so that a long list of commands cannot get stuck
+	go func() { // while answers are read, so that a long list of commands cannot get stuck
 		_, err := io.WriteString(t.Conn, all)
 		sent <- err
 	}()
@@ -82,11 +84,12 @@ func (t *plainConn) ask(commands ...string) ([]string, error) {
 	return answers, err
 }
 
-// errEndless is that somebody sends much, and no line of it. A server of ours does
-// not do that.
+// errEndless means that the other side sends much and no end of a line. No server
+// of ours does that.
 var errEndless = errors.New("the server answers with a line that does not end")
 
-// line reads a line without its end. Who sends none does not fill the memory.
+// line reads a line and returns it without its end. It does not let an endless
+// line fill the memory.
 func (t *plainConn) line() (string, error) {
 	var line []byte
 	for {
@@ -103,7 +106,7 @@ func (t *plainConn) line() (string, error) {
 	}
 }
 
-// expect asks, and wants answers that begin with that word.
+// expect is ask for answers that all must begin with word.
 func (t *plainConn) expect(word string, commands ...string) ([]string, error) {
 	answers, err := t.ask(commands...)
 	if err != nil {
@@ -117,7 +120,7 @@ func (t *plainConn) expect(word string, commands ...string) ([]string, error) {
 	return answers, nil
 }
 
-// stats asks for a body of lines "name: value".
+// stats sends a command whose answer is a body of lines "name: value".
 func (t *plainConn) stats(command string) (map[string]string, error) {
 	answers, err := t.expect("OK ", command)
 	if err != nil {
@@ -126,10 +129,10 @@ func (t *plainConn) stats(command string) (map[string]string, error) {
 	return t.values(command, answers[0])
 }
 
-// longestStats is more than any server has to say of itself or a tube.
+// maxStats is more bytes than any server has to say of itself or of a tube.
 const maxStats = 1 << 20
 
-// values reads the body behind the answer "OK BYTES".
+// values reads the body that follows the answer "OK BYTES".
 func (t *plainConn) values(command, answer string) (map[string]string, error) {
 	size, valid := decimal([]byte(strings.TrimPrefix(answer, "OK ")))
 	if !valid || size > maxStats {
@@ -148,7 +151,7 @@ func (t *plainConn) values(command, answer string) (map[string]string, error) {
 	return values, nil
 }
 
-// subscribe uses a tube and watches those given, and no other.
+// subscribe uses a tube, and watches those given and no others.
 func (t *plainConn) subscribe(use string, watch []string) error {
 	if use != "" {
 		if _, err := t.expect("USING ", "use "+use); err != nil {
@@ -166,9 +169,9 @@ func (t *plainConn) subscribe(use string, watch []string) error {
 	return err
 }
 
-// raw turns t into a bare descriptor that does not block; t is closed. Nothing
-// may be unread. The runtime's poller does not know it, as it would that of an
-// os.File: whatever arrives would wake a thread for nothing.
+// raw returns a bare, non-blocking descriptor for the connection and closes t;
+// nothing may be unread. The runtime's poller does not know the descriptor, as it
+// would an os.File's: there, each arrival would wake a thread for nothing.
 func (t *plainConn) raw() (fd int, err error) {
 	defer t.Close()
 	t.SetDeadline(time.Time{})
@@ -189,13 +192,14 @@ func (t *plainConn) raw() (fd int, err error) {
 	return fd, nil
 }
 
-// What a server does that does not serve a connection.
+// How a server fails to serve a connection.
 var (
 	errClosed = errors.New("the server closed the connection")
 	errSilent = errors.New("the server does not answer")
 )
 
-// closedError says so where the server has closed a connection, or says nothing.
+// closedError is err, said plainly if the server has closed the connection or
+// does not answer; doing says what was being done.
 func closedError(err error, doing string) error {
 	switch {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE):
@@ -206,8 +210,8 @@ func closedError(err error, doing string) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// crowded says behind the error of a connection that is not served what is most
-// likely the reason, if others were served before.
+// explainLimit adds the most likely reason to the error of a connection that is
+// not served, if others were served before.
 func explainLimit(err error, served int) error {
 	var slow net.Error
 	late := errors.As(err, &slow) && slow.Timeout()

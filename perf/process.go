@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// A process is a running server. It has a process group of its own, so that a
-// Ctrl-C that is meant for us does not reach it, and the kernel kills it when
-// we die.
+// A process is a running server. It has its own process group, so that a Ctrl-C
+// meant for sheafperf does not reach it, and the kernel kills it when sheafperf
+// dies.
 type process struct {
 	cmd   *exec.Cmd
 	tail  tail
@@ -35,17 +35,17 @@ func startProcess(argv []string) (*process, error) {
 	return p, nil
 }
 
-// state tells how the process has ended.
+// state says how the process has ended. It may be called once ended is closed.
 func (p *process) state() string { return p.cmd.ProcessState.String() }
 
-// kill ends the process, and what it has started, at once.
+// kill ends the process and everything that it has started, at once.
 func (p *process) kill() {
 	syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ended
 }
 
-// stop lets the process end by itself first. One that was gone already has
-// failed under the load.
+// stop asks the process to end, and kills it after 10 s. The error is of one that
+// has ended before: it failed under the load.
 func (p *process) stop() error {
 	select {
 	case <-p.ended:
@@ -62,7 +62,8 @@ func (p *process) stop() error {
 	return nil
 }
 
-// A tail keeps the end of what a server says.
+// A tail keeps the last 4 KiB of a server's output. The process's writer and
+// readers may be different goroutines.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

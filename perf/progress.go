@@ -1,6 +1,6 @@
 package perf
 
-// The line that tells a waiting user how far it is.
+// The line that shows a waiting user how far a session is.
 
 import (
 	"fmt"
@@ -11,7 +11,8 @@ import (
 )
 
 // A Progress is a line on a terminal that is written over and over. A nil
-// *Progress shows nothing, which is what a pipe gets.
+// *Progress shows nothing, as is right for a pipe. Sessions show from their own
+// goroutine and from the observer's, so mu guards last and shown.
 type Progress struct {
 	w     io.Writer
 	width func() int // of the terminal
@@ -21,13 +22,15 @@ type Progress struct {
 	shown bool
 }
 
-// progressEvery is often enough for a number that can be read.
+// progressEvery is slow enough for numbers to be read.
 const progressEvery = 200 * time.Millisecond
 
-// NewProgress shows progress on w, a terminal as wide as width says.
+// NewProgress shows progress on w, a terminal; width returns its columns, or 0 if
+// that is not known.
 func NewProgress(w io.Writer, width func() int) *Progress { return &Progress{w: w, width: width} }
 
-// showing returns a function that shows how far a session is.
+// showing returns a function that shows what a session does and how far it is;
+// nil if nothing is shown.
 func (p *Progress) showing(scenario, server string, round, rounds int) func(string, stage) {
 	if p == nil {
 		return nil
@@ -65,7 +68,7 @@ func (p *Progress) show(what string, s stage) {
 	io.WriteString(p.w, "\r\x1b[K"+what+news)
 }
 
-// shorten cuts a text that has more than that many characters.
+// shorten cuts text to at most that many characters.
 func shorten(text string, most int) string {
 	switch runes := []rune(text); {
 	case len(runes) <= most:

@@ -1,5 +1,7 @@
 package perf
 
+// The rate of an open loop.
+
 import (
 	"fmt"
 	"math"
@@ -7,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Rate is how fast an open loop goes: so many jobs a second, or a part of
+// A Rate is how fast an open loop goes: a number of jobs a second, or a share of
 // what the server does in a closed loop just before. The zero value is a closed
 // loop alone. It is a pflag.Value.
 type Rate struct {
@@ -15,7 +17,7 @@ type Rate struct {
 	part float64 // of the closed loop's rate; 0.7 is 70 %
 }
 
-// mostJobs and mostPart are far beyond what any load reaches.
+// maxJobs and maxPart are far beyond what any load reaches.
 const (
 	maxJobs = 1e9
 	maxPart = 10

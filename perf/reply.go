@@ -7,11 +7,11 @@ import (
 	"fmt"
 )
 
-// An answer is the kind of a reply, after its first word.
+// An answer is the kind of a reply, told by its first word.
 type answer uint8
 
 const (
-	unexpected answer = iota // whatever no load is prepared for, errors among it
+	unexpected answer = iota // any other, such as an error
 	inserted
 	reserved
 	deleted
@@ -31,10 +31,11 @@ const (
 // announces more has gone wrong, and memory is not set aside for what it says.
 const maxBody = 1 << 30
 
-// longestLine is more than any server answers in one line.
+// maxLine is longer than any server's line, in bytes.
 const maxLine = 4096
 
-// A reply is one answer. Its slices are parts of what it was cut from.
+// A reply is one answer. Its slices are parts of the bytes it was cut from, and
+// valid as long as those are.
 type reply struct {
 	kind answer
 	line []byte // without its line end
@@ -42,9 +43,10 @@ type reply struct {
 	body []byte // of RESERVED, FOUND and OK
 }
 
-// cut cuts the answer that begins at in[0] and returns its length with the
-// body. If in ends before it, n is 0, and want is the whole length if that is
-// known.
+// cut cuts the answer that begins at in[0] and returns its length, with the body.
+// If in ends before the answer does, n is 0, and want is the whole length if that
+// is known. An answer that no load expects is no error here: its kind is
+// unexpected.
 func (r *reply) cut(in []byte) (n, want int, err error) {
 	end := bytes.IndexByte(in, '\n')
 	if end < 0 {
@@ -63,8 +65,8 @@ func (r *reply) cut(in []byte) (n, want int, err error) {
 	if len(line) < 2 {
 		return n, n, nil
 	}
-	// Two letters tell the answers that are expected apart; the switch then
-	// looks at all of the word.
+	// The first letter tells the expected answers apart, nearly; each case then
+	// looks at the whole word.
 	switch line[0] {
 	case 'I':
 		if id, is := bytes.CutPrefix(line, wordInserted); is && isID(id) {
@@ -124,8 +126,8 @@ var (
 	wordOK       = []byte("OK ")
 )
 
-// cutBody goes on behind a line of n bytes with "ID BYTES" or "BYTES" at its
-// end, which is rest.
+// cutBody goes on after a line of n bytes that ends with "ID BYTES" or "BYTES",
+// which is rest.
 func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) (int, int, error) {
 	if hasID {
 		space := bytes.IndexByte(rest, ' ')
@@ -146,8 +148,8 @@ func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) 
 		return 0, want, nil
 	}
 	// beanstalkd answers peek from memory that it may have freed meanwhile
-	// (job_copy keeps a pointer to the first one's body), so what a FOUND has
-	// is the ledger's business, not a reason to end a load.
+	// (job_copy keeps a pointer to the original's body). So a damaged FOUND is the
+	// ledger's business, and no reason to end a load.
 	if kind != found && (in[want-2] != '\r' || in[want-1] != '\n') {
 		return 0, 0, fmt.Errorf("the body behind %q does not end with CR LF but with %q", r.line, in[want-2:want])
 	}
@@ -155,7 +157,7 @@ func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) 
 	return want, want, nil
 }
 
-// isID reports whether that can be the id of a job.
+// isID reports whether text can be the id of a job.
 func isID(text []byte) bool {
 	for _, c := range text {
 		if c < '0' || c > '9' {
@@ -165,7 +167,7 @@ func isID(text []byte) bool {
 	return len(text) > 0 && len(text) <= 20
 }
 
-// decimal reads a number that a body may have as its length.
+// decimal reads a number of up to ten digits, such as the length of a body.
 func decimal(text []byte) (n int, valid bool) {
 	if len(text) == 0 || len(text) > 10 {
 		return 0, false
@@ -179,8 +181,8 @@ func decimal(text []byte) (n int, valid bool) {
 	return n, true
 }
 
-// hint says behind an answer that ends a load what can be done about it, if that
-// can be told.
+// hint returns advice to put after an answer that ends a load; empty if there is
+// none.
 func hint(line string) string {
 	if line == "JOB_TOO_BIG" {
 		return "; start the server with a larger -z, or lower --body"
@@ -188,7 +190,7 @@ func hint(line string) string {
 	return ""
 }
 
-// quote shows what came, or was sent, in an error.
+// quote shows up to 80 bytes of what was received or sent, in an error.
 func quote(b []byte) string {
 	const most = 80
 	if len(b) > most {

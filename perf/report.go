@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Report is everything that a bench has shown.
+// A Report is all results of a Bench.
 type Report struct {
 	Began       time.Time `json:"began"`
 	Machine     Machine   `json:"machine"`
@@ -19,10 +19,10 @@ type Report struct {
 	Rounds      int       `json:"rounds"`
 	Entries     []Entry   `json:"scenarios"`
 	Interrupted bool      `json:"interrupted,omitempty"`
-	Error       string    `json:"error,omitempty"` // why it could not go on; of a run alone, in its result
+	Error       string    `json:"error,omitempty"` // why the bench could not go on; errors of runs are in their results
 }
 
-// Measured reports whether there is a figure in it.
+// Measured reports whether anything was measured.
 func (r *Report) Measured() bool {
 	return slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.measured() })
 }
@@ -39,7 +39,7 @@ type Entry struct {
 	Compared []Compared `json:"compared,omitempty"`
 }
 
-// A Compared is a Row as JSON has it.
+// A Compared is a Row in the form that it has in JSON.
 type Compared struct {
 	Load    string           `json:"load,omitempty"` // as in Figure
 	Name    string           `json:"name"`
@@ -48,7 +48,7 @@ type Compared struct {
 	Servers []ComparedServer `json:"servers"` // those that have the figure
 }
 
-// A ComparedServer is a figure of a server over the rounds that have not failed.
+// A ComparedServer is one server's figure over the rounds that have not failed.
 type ComparedServer struct {
 	Server string `json:"server"`
 	Spread
@@ -59,7 +59,7 @@ func (e *Entry) measured() bool {
 	return slices.ContainsFunc(e.Results, func(res Result) bool { return len(res.Loads)+len(res.Figures) > 0 })
 }
 
-// A Spread is the median of some numbers, and how far they lie apart.
+// A Spread is the median and the extremes of some numbers.
 type Spread struct {
 	Median float64 `json:"median"`
 	Least  float64 `json:"least"`
@@ -83,12 +83,12 @@ type Row struct {
 	Ratios []Spread // of each server to the baseline, round by round; N is 0 for the baseline
 }
 
-// counts reports whether a run is one to compare. Figures of one that has failed
-// are of a load that was not carried out as it was meant; where it is the only
-// one, they are all there is, and stand beside the failure.
+// counts reports whether a run is compared. One that has failed is not, since its
+// load was not carried out as intended. A single run is shown even so: its
+// figures are all there are, and the failure stands beside them.
 func (r *Report) counts(res *Result) bool { return res.Error == "" || r.singleRun() }
 
-// Rows compares an entry's figures, but those of runs that have failed.
+// Rows returns all figures of an entry, without those of runs that have failed.
 func (r *Report) Rows(e *Entry) (rows []Row) {
 	type key struct {
 		load, name string
@@ -135,7 +135,7 @@ func (r *Report) Rows(e *Entry) (rows []Row) {
 	return rows
 }
 
-// compared is Rows as JSON has them.
+// compared returns Rows in the form for JSON.
 func (r *Report) compared(e *Entry) (all []Compared) {
 	for _, row := range r.Rows(e) {
 		c := Compared{Load: row.Load, Name: row.Name, Unit: row.Unit, More: row.More}
@@ -154,8 +154,7 @@ func (r *Report) compared(e *Entry) (all []Compared) {
 	return all
 }
 
-// method says what the numbers of a comparison are; it is empty if there is
-// none.
+// method explains the numbers of a comparison; it is empty if there is none.
 func (r *Report) method() string {
 	var parts []string
 	if r.Rounds > 1 {
@@ -170,8 +169,8 @@ func (r *Report) method() string {
 	return strings.Join(parts, " ")
 }
 
-// failure tells that runs on a server failed, and why the first of them did. how
-// is empty if none did.
+// failure says how many runs on a server failed, and why the first of them did.
+// how is empty if none did.
 func (e *Entry) failure(server string) (how, why string) {
 	failed, of := 0, 0
 	for i := range e.Results {
@@ -194,8 +193,9 @@ func (e *Entry) failure(server string) (how, why string) {
 	return fmt.Sprintf("failed in %d of %d rounds", failed, of), why
 }
 
-// notes lists the remarks of all runs of an entry, each once, and what failed; why
-// it did only if that is wanted, since Bench.Run's error says so as well.
+// notes returns the remarks of all runs of an entry, each once, and which failed.
+// Why they failed is added if reasons is true; the error of Bench.Run says it as
+// well.
 func (r *Report) notes(e *Entry, reasons bool) (notes []string) {
 	several := len(r.Servers) > 1
 	add := func(n string) {

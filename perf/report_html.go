@@ -44,8 +44,8 @@ type (
 	}
 )
 
-// WriteHTML writes a page with tables and plots, which refers to nothing
-// outside of itself.
+// WriteHTML writes a page with tables and plots that refers to nothing outside of
+// itself.
 func (r *Report) WriteHTML(w io.Writer) error {
 	p := pageData{Report: r, Machine: r.describeMachine(), Method: r.method()}
 	for i, s := range r.Servers {
@@ -61,8 +61,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	return nil
 }
 
-// summary is a table of the ratios that matter most, one scenario a row. It is
-// empty when there is nothing to compare.
+// summary returns a table of the most important ratios, a row for each scenario.
+// It is empty if there is nothing to compare.
 func (r *Report) summary() (table [][]string) {
 	if r.Baseline == "" {
 		return nil
@@ -85,9 +85,9 @@ func (r *Report) summary() (table [][]string) {
 				continue
 			}
 			for _, f := range figures {
-				// A scenario with several loads is told by its last: that is
-				// the one under the burden. Of latencies the first is the most
-				// telling.
+				// A scenario with several loads is represented by its last,
+				// the one beside the burden, and its latencies by the first,
+				// the most telling.
 				at := -1
 				for j, row := range rows {
 					if (row.Name == f || strings.HasSuffix(row.Name, " "+f)) && (at < 0 || rows[at].Load != row.Load) {
@@ -140,7 +140,7 @@ func (r *Report) pageEntry(e *Entry) pageEntry {
 	return p
 }
 
-// figures lists what was measured beyond the loads.
+// extraFigures returns what was measured beyond the loads, each figure once.
 func (e *Entry) extraFigures() (all []Figure) {
 	for i := range e.Results {
 		for _, f := range e.Results[i].Figures {
@@ -152,7 +152,7 @@ func (e *Entry) extraFigures() (all []Figure) {
 	return all
 }
 
-// bars collects a figure of all servers and loads.
+// bars returns the bars for a figure: one for each server and load.
 func (r *Report) bars(e *Entry, rows []Row, figure string) (bars []bar) {
 	for _, row := range rows {
 		if row.Name != figure {
@@ -176,8 +176,8 @@ func (r *Report) bars(e *Entry, rows []Row, figure string) (bars []bar) {
 	return bars
 }
 
-// curves collects the most telling latency and the throughput over time, of
-// each server and load.
+// curves returns, for each server and load, the most telling latency and the
+// throughput over time; name is that of the latency.
 func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 	for s := range r.Servers {
 		for _, load := range loadNames(e) {
@@ -212,7 +212,7 @@ func (r *Report) curves(e *Entry) (percentiles, series []curve, name string) {
 				continue
 			}
 			c := curve{name: strings.TrimSpace(r.Servers[s].Name + " " + load), color: s, dash: slices.Index(loadNames(e), load)}
-			// Beyond one in all samples it is the largest that is repeated.
+			// Beyond the quantile that one sample exceeds, only the largest repeats.
 			for q := 0; q < len(Quantiles) && samples*(1-Quantiles[q]) >= 1; q++ {
 				var at []float64
 				for _, values := range rounds {

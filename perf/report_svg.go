@@ -65,7 +65,7 @@ func (a axis) ticks() (at []float64) {
 	return at
 }
 
-// tick formats a round number.
+// tick formats a round number for an axis.
 func tick(v float64) string {
 	if v >= 1000 {
 		return count(v)
@@ -125,7 +125,7 @@ func (d *drawing) lines(x, y axis, curves []curve) {
 	}
 }
 
-// The page has that many colours and dashes.
+// How many colours and dashes page.html has.
 const colors, dashes = 6, 3
 
 // extent returns the least and the largest y of curves.
@@ -139,8 +139,8 @@ func extent(curves []curve) (least, most float64) {
 	return least, most
 }
 
-// plotPercentiles draws latencies by percentile: to the right, each step is
-// half as many that are slower.
+// plotPercentiles draws latencies by percentile: to the right, each step halves
+// the share of slower ones.
 func plotPercentiles(curves []curve) string {
 	least, most := extent(curves)
 	if len(curves) == 0 || most <= 0 {
@@ -165,7 +165,7 @@ func plotPercentiles(curves []curve) string {
 	return d.String() + "</svg>"
 }
 
-// plotSeries draws something a second over time.
+// plotSeries draws a rate per second over time.
 func plotSeries(curves []curve) string {
 	_, most := extent(curves)
 	last := 0.0
@@ -190,7 +190,7 @@ func plotSeries(curves []curve) string {
 	return d.String() + "</svg>"
 }
 
-// A bar is a median with the rounds that it is of.
+// A bar is a median and the rounds that it is the median of.
 type bar struct {
 	name   string
 	color  int
@@ -198,7 +198,7 @@ type bar struct {
 	rounds []float64
 }
 
-// plotBars draws bars that lie, with a dot for each round.
+// plotBars draws horizontal bars, with a dot for each round.
 func plotBars(title string, bars []bar) string {
 	most := 0.0
 	for _, b := range bars {

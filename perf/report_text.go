@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// WriteJSON writes everything that was measured, and what a comparison shows.
+// WriteJSON writes everything that was measured, and for a comparison its tables.
 func (r *Report) WriteJSON(w io.Writer) error {
 	if !r.singleRun() {
 		with := *r
@@ -28,11 +28,11 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// single reports whether each scenario was run once, so that there is nothing
+// singleRun reports whether each scenario was run once, so that there is nothing
 // to compare.
 func (r *Report) singleRun() bool { return r.Rounds == 1 && len(r.Servers) == 1 }
 
-// WriteText writes for people.
+// WriteText writes the report for a terminal.
 func (r *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for i := range r.Entries {
@@ -96,7 +96,7 @@ func (r *Result) text(b *strings.Builder) {
 	}
 }
 
-// header names the columns of a comparison.
+// header returns the names of a comparison's columns.
 func (r *Report) header() []string {
 	head := []string{""}
 	for _, s := range r.Servers {
@@ -110,7 +110,7 @@ func (r *Report) header() []string {
 	return head
 }
 
-// cells fills a row of a comparison.
+// cells returns the cells of a row.
 func (r *Report) cells(row *Row) []string {
 	cells := []string{fmt.Sprintf("%s (%s)", row.Name, row.Unit)}
 	for _, v := range row.Values {
@@ -173,7 +173,7 @@ func (r *Report) table(b *strings.Builder, e *Entry) {
 	b.WriteByte('\n')
 }
 
-// loadName is what the rows of a load stand under, where there are several.
+// loadName is the heading for a load's rows in a table.
 func loadName(load string) string {
 	if load == "" {
 		return "in all"
@@ -234,7 +234,8 @@ func (r *Report) markdownTable(b *strings.Builder, e *Entry) {
 	}
 }
 
-// markdownRow is a line of a table. A server may be called what it wants.
+// markdownRow returns a line of a table. Servers may have any names, so | is
+// escaped.
 func markdownRow(cells []string) string {
 	var b strings.Builder
 	b.WriteByte('|')

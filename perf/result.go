@@ -1,6 +1,6 @@
 package perf
 
-// What a run has shown, as numbers.
+// What a run has measured, as numbers.
 
 import (
 	"time"
@@ -21,15 +21,15 @@ type Result struct {
 
 // A Figure is a number that can be compared.
 type Figure struct {
-	Load  string  `json:"load,omitempty"` // that it is of, when a scenario has several
+	Load  string  `json:"load,omitempty"` // which load it is of, if the scenario has several
 	Name  string  `json:"name"`
 	Unit  string  `json:"unit"`
 	Value float64 `json:"value"`
 	More  bool    `json:"more_is_better"`
 }
 
-// A Load is what was measured while one load ran. CPU figures are 0 where the
-// process is not known.
+// A Load is what was measured while one load ran. Rates are per second of the
+// measured time. CPU figures are 0 where the process is not known.
 type Load struct {
 	Name       string    `json:"name,omitempty"` // when a scenario has several
 	Seconds    float64   `json:"seconds"`
@@ -37,8 +37,8 @@ type Load struct {
 	Jobs       int64     `json:"jobs"`
 	AnswerRate float64   `json:"answers_per_second"`
 	JobRate    float64   `json:"jobs_per_second"`
-	Rate       float64   `json:"rate,omitempty"` // of an open loop, as it was asked for
-	Late       int64     `json:"late,omitempty"` // arrivals that could not be sent before the end
+	Rate       float64   `json:"rate,omitempty"` // jobs a second that an open loop was asked for
+	Late       int64     `json:"late,omitempty"` // jobs that were due and not sent before the end
 	Server     Usage     `json:"server"`
 	Client     Usage     `json:"client"`
 	Threads    int       `json:"client_threads"`
@@ -70,8 +70,8 @@ type Latency struct {
 	Values []float64 `json:"at_quantiles"` // those of Quantiles
 }
 
-// Quantiles are where the values of a latency's distribution are kept: the
-// parts that are slower than 1, 1/2, 1/4 …
+// Quantiles are where the values of a latency's distribution are kept: those with
+// a share of 1, 1/2, 1/4 … of slower ones.
 var Quantiles = func() []float64 {
 	q := make([]float64, 0, 22)
 	for slower := 1.0; len(q) < cap(q); slower /= 2 {
@@ -92,7 +92,8 @@ func latencyOf(name string, h *hdrhistogram.Histogram) Latency {
 	return l
 }
 
-// result makes a Load of what was measured.
+// load makes a Load of what was measured; names are the scenario's for handoff
+// and wholeScript.
 func (m *measurement) load(p *plan, names [2]string) Load {
 	seconds := m.elapsed.Seconds()
 	l := Load{
@@ -121,7 +122,7 @@ func (m *measurement) load(p *plan, names [2]string) Load {
 	return l
 }
 
-// usage is what so much CPU is, spent in that time for so many answers and jobs.
+// usage relates CPU time to the time, answers and jobs that it was spent on.
 func usage(cpu, span time.Duration, answers, jobs int64) Usage {
 	u := Usage{CPU: cpu.Seconds()}
 	if span > 0 {
@@ -152,7 +153,8 @@ const (
 	figureMemory     = "memory (RSS)"
 )
 
-// figures lists what of a result is compared between servers.
+// comparedFigures returns the figures of a result that are compared between
+// servers.
 func (r *Result) comparedFigures() (all []Figure) {
 	for i := range r.Loads {
 		l := &r.Loads[i]
@@ -168,7 +170,7 @@ func (r *Result) comparedFigures() (all []Figure) {
 		add(figureMemory, "MiB", float64(l.Server.RSS)/(1<<20), false)
 		for j := range l.Latency {
 			t := &l.Latency[j]
-			// A comparison of all latencies of all loads nobody reads.
+			// Nobody reads a comparison of all latencies of all loads.
 			if j > 0 && (len(r.Loads) > 1 || t.Name != "put" && t.Name != "reserve" && t.Name != "delete") {
 				continue
 			}

@@ -54,7 +54,6 @@ func runMixed(s *session) error {
 		return s.runMix(mixDay)
 	}
 	// kick takes from the tube in use, and the buried job may be in another.
-	// kick is for the used tube, and what was buried may be of another
 	day := slices.Clone(mixDay)
 	for i := range day {
 		day[i].script = slices.Clone(day[i].script)

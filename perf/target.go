@@ -1,7 +1,7 @@
 package perf
 
-// The server under load: one that runs already, or one that is started here,
-// and ended whatever happens.
+// The server under load: one that runs already, or one that is started here, and
+// ended whatever happens.
 
 import (
 	"context"
@@ -14,23 +14,24 @@ import (
 	"time"
 )
 
-// ErrNoServer is that there is nothing to put a load on, in whatever scenario:
+// ErrNoServer means that there is no server to load, whatever the scenario:
 // nobody answers at the address, or the program cannot be started.
 var ErrNoServer = errors.New("no server")
 
-// errOtherProtocol is that there is a server, which does not know what it is
-// asked. It will not learn that.
+// errOtherProtocol means that there is a server which does not understand the
+// scenario's protocol, so waiting for it is of no use.
 var errOtherProtocol = errors.New("it speaks another protocol than the scenario")
 
-// A Target is a server to put a load on. The name stands in reports.
+// A Target is a server to put load on. It is for one goroutine: a session starts
+// and stops it, and sets Addr, Pid and Version.
 type Target struct {
 	Name string `json:"name"`
 	// Addr is HOST:PORT or unix:PATH; of a server that is started here, while
 	// it runs.
 	Addr string `json:"addr,omitempty"`
-	Pid  int    `json:"pid,omitempty"` // whose CPU and memory are measured; 0 if that is not known
+	Pid  int    `json:"pid,omitempty"` // whose CPU and memory are measured; 0 if not known
 
-	// Version is what the server says of itself, once it was started.
+	// Version is the version that the server reports, once it was started.
 	Version string `json:"version,omitempty"`
 
 	// Command is how the server is started, with {port} and {dir} in it; empty
@@ -41,7 +42,7 @@ type Target struct {
 	// StartTimeout is how long the server may take until it answers.
 	StartTimeout time.Duration `json:"-"`
 
-	gearman bool // is asked in Gearman's text protocol whether it answers
+	gearman bool // the server is asked in Gearman's text protocol whether it is ready
 	argv    []string
 	dir     string
 	process *process
@@ -50,7 +51,8 @@ type Target struct {
 // started reports whether the server is started here.
 func (t *Target) started() bool { return len(t.Command) > 0 }
 
-// local reports whether the server is on this machine, as far as that can be told.
+// local reports whether the server is on this machine, as far as that can be
+// told.
 func (t *Target) local() bool {
 	if t.started() || t.Pid > 0 || strings.HasPrefix(t.Addr, "unix:") {
 		return true
@@ -60,7 +62,8 @@ func (t *Target) local() bool {
 	return err == nil && (host == "" || host == "localhost" || ip.IsLoopback() || ip.IsUnspecified())
 }
 
-// askVersion asks the server for its version, which only stands in reports.
+// askVersion asks the server for its version. It is only for reports, so a
+// failure does not matter.
 func (t *Target) askVersion(ctx context.Context) {
 	if t.Version != "" {
 		return
@@ -83,8 +86,7 @@ func (t *Target) askVersion(ctx context.Context) {
 func (t *Target) usage() procUsage { return usageOf(t.Pid) }
 
 // start starts the server, unless it runs already, and waits until it answers.
-// binlog is appended to a command that does not say {dir}. The error may be
-// ErrNoServer.
+// binlog is appended to a command without {dir}. The error may be ErrNoServer.
 func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 	if !t.started() {
 		if t.Pid != 0 && !t.usage().known {
@@ -112,7 +114,8 @@ func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 	return t.launch(ctx)
 }
 
-// launch starts the process, maybe again with the directory that it has.
+// launch starts the process, with the directory that start has made; after kill
+// it may be called again.
 func (t *Target) launch(ctx context.Context) error {
 	p, err := startProcess(t.argv)
 	if err != nil {
@@ -122,8 +125,9 @@ func (t *Target) launch(ctx context.Context) error {
 	return t.waitUntilReady(ctx, p)
 }
 
-// answering waits until the server answers a command. One that reads a binlog
-// first may take long.
+// waitUntilReady waits until the server answers a command, for at most
+// StartTimeout. One that reads a binlog first may take long. p is nil for a
+// server that was not started here: that one is asked once.
 func (t *Target) waitUntilReady(ctx context.Context, p *process) error {
 	give := t.StartTimeout
 	if give == 0 {
@@ -151,7 +155,7 @@ func (t *Target) waitUntilReady(ctx context.Context, p *process) error {
 		}
 		select {
 		case <-p.ended:
-			t.kill() // what it has started, and so that stop does not tell that it has ended once more
+			t.kill() // its children as well; and stop must not report its end once more
 			return fmt.Errorf("%s ended as soon as it was started: %s\n%s", t.Name, p.state(), p.tail.String())
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer after %v%s\n%s", strings.Join(t.argv, " "), give, why, p.tail.String())
@@ -160,8 +164,8 @@ func (t *Target) waitUntilReady(ctx context.Context, p *process) error {
 	}
 }
 
-// ping asks the server something that costs it nothing, and waits for as long
-// as ctx says.
+// ping asks the server something that costs it nothing. It waits as long as ctx
+// allows.
 func (t *Target) ping(ctx context.Context) error {
 	if t.gearman {
 		_, err := gearmanVersion(ctx, t.Addr)
@@ -174,8 +178,8 @@ func (t *Target) ping(ctx context.Context) error {
 	return err
 }
 
-// askOnce sends a command over a connection of its own, and returns the first
-// line of the answer.
+// askOnce sends a command over a connection of its own and returns the first line
+// of the answer.
 func askOnce(ctx context.Context, addr, command string) (string, error) {
 	c, err := dial(ctx, addr)
 	if err != nil {
@@ -189,7 +193,7 @@ func askOnce(ctx context.Context, addr, command string) (string, error) {
 	line, err := c.line()
 	switch {
 	case err != nil && ctx.Err() != nil:
-		err = ctx.Err() // and not that the connection was closed above
+		err = ctx.Err() // rather than that the connection was closed above
 	case errors.Is(err, errEndless):
 		err = fmt.Errorf("%w: %w", err, errOtherProtocol)
 	}
@@ -204,8 +208,8 @@ func (t *Target) kill() {
 	}
 }
 
-// mayDie gives a server that may be dying the time to do so, so that stop can
-// tell.
+// giveTimeToDie waits 200 ms for a server that may be dying, so that stop can
+// report that it has.
 func (t *Target) giveTimeToDie() {
 	if t.process == nil {
 		return
@@ -216,8 +220,8 @@ func (t *Target) giveTimeToDie() {
 	}
 }
 
-// stop ends the server that start has started, and removes its directory. It
-// may be called at any time.
+// stop ends a server that start has started and removes its directory. It may be
+// called at any time. The error says if the server had ended by itself.
 func (t *Target) stop() error {
 	var err error
 	if t.process != nil {
@@ -233,14 +237,14 @@ func (t *Target) stop() error {
 	return err
 }
 
-// freePorts returns ports of the loopback interface that are free now.
+// freePorts returns two ports of the loopback interface that are free now.
 func freePorts() (ports [2]string, err error) {
 	for i := range ports {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return ports, fmt.Errorf("looking for a free port: %w", err)
 		}
-		defer l.Close() // not before the next one is found, which would be the same
+		defer l.Close() // after the other is found, which would else be the same
 		ports[i] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil

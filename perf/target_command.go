@@ -1,6 +1,6 @@
 package perf
 
-// How a server is started, as it stands on a command line.
+// The command line of --server.
 
 import (
 	"errors"
@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// ParseServer reads 'NAME=COMMAND ARGUMENT…'. Without a name it is that of the
-// program. Words may be quoted as in a shell; no shell is started.
+// ParseServer reads 'NAME=COMMAND ARGUMENT…'. The default name is the program's.
+// Words may be quoted as in a shell; no shell is started. The command must have
+// {port} in it.
 func ParseServer(text string) (*Target, error) {
 	name, command := "", strings.TrimSpace(text)
 	if i := strings.IndexAny(command, "= \t'\""); i > 0 && command[i] == '=' {
@@ -31,8 +32,7 @@ func ParseServer(text string) (*Target, error) {
 	return &Target{Name: name, Command: argv}, nil
 }
 
-// splitWords cuts a command line into words, which may be quoted with ' or " or
-// \.
+// splitWords cuts a command line into words, which may be quoted with ', " or \.
 func splitWords(line string) (words []string, err error) {
 	var word strings.Builder
 	in, quote := false, byte(0)

@@ -1,6 +1,6 @@
 package perf
 
-// What the kernel tells of a process.
+// What the kernel tells of a process, and of this machine.
 
 import (
 	"bufio"
@@ -14,17 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A procUsage is what a process has used. The zero value is that of a process
-// that is not known.
+// A procUsage is what a process has used. The zero value means not known.
 type procUsage struct {
 	known bool
-	cpu   time.Duration // user and system, all threads, those that have ended too
+	cpu   time.Duration // user and system, of all threads, with those that have ended
 	rss   int64         // bytes
 	peak  int64         // the largest rss there was
 }
 
-// since returns what was used between before and u; rss and peak are those of
-// u.
+// since returns the CPU used between before and u; rss and peak are those of u.
 func (u procUsage) since(before procUsage) procUsage {
 	u.known = u.known && before.known
 	u.cpu -= before.cpu
@@ -82,7 +80,7 @@ func parseStat(stat string) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / 100, nil
 }
 
-// memoryOf reads the resident memory of a process, and the most it has been.
+// memoryOf reads the resident memory of a process, now and at most, in bytes.
 func memoryOf(pid int) (rss, peak int64, err error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -111,7 +109,8 @@ type Machine struct {
 	Kernel string `json:"kernel"`
 }
 
-// ThisMachine asks the kernel; what it does not tell stays empty.
+// ThisMachine describes the machine that this process runs on. What the kernel
+// does not tell stays empty.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU()}
 	m.CPU = valueIn("/proc/cpuinfo", "model name")
@@ -125,7 +124,8 @@ func ThisMachine() Machine {
 	return m
 }
 
-// valueIn finds "name : value" in a file of lines.
+// valueIn returns the value of the first line "name : value" in a file; empty if
+// there is none.
 func valueIn(file, name string) string {
 	f, err := os.Open(file)
 	if err != nil {

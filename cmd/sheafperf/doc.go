@@ -1,5 +1,5 @@
-// Command sheafperf puts a load on servers that speak beanstalkd's protocol or
-// Gearman's, and says what it takes.
+// Command sheafperf loads servers that speak beanstalkd's protocol or Gearman's,
+// and reports throughput, latency, CPU and memory.
 //
 //	sheafperf run SCENARIO… [FLAGS] --addr HOST[:PORT] [--pid PID]
 //	sheafperf run SCENARIO… [FLAGS] --server 'NAME=COMMAND … {port}'
@@ -8,61 +8,59 @@
 //	sheafperf list
 //	sheafperf --version
 //
-// run measures throughput, latency, and of a server that it starts or whose
-// --pid it is given, CPU and memory. compare does so with several servers in
-// turn, A B A B, and prints medians, and medians of the ratios of neighbouring
-// runs. check accounts for every job; package perf's documentation says what of
-// their order it looks at. list shows the scenarios and their numbers, which
-// flags change; "sheafperf run cycle --help" shows the flags that a scenario
-// takes, with its numbers.
+// run measures throughput and latency, and also CPU and memory of a server that it
+// starts or whose --pid it is given. compare does so with several servers in turn,
+// A B A B, and prints medians, and medians of the ratios of neighbouring runs.
+// check accounts for every job; package perf's documentation says what it checks
+// of their order. list shows the scenarios and their numbers, which flags change;
+// "sheafperf run cycle --help" shows the flags that a scenario takes, with its
+// numbers as defaults.
 //
 // # Servers
 //
-// A server is one that runs (--addr; without a port, 11300 or Gearman's 4730), or is
-// started for each run (--server) with a free port of the loopback interface for
-// {port} and a fresh directory for {dir}, and is ended after it. No shell is
+// A server either runs already (--addr; the default port is 11300, or Gearman's
+// 4730), or is started for each run and ended after it (--server), with a free port
+// of the loopback interface for {port} and a fresh directory for {dir}. No shell is
 // involved, but words may be quoted. The scenarios durable and restart append
-// beanstalkd's -b {dir} -f MS to a command that does not say {dir}. Where a
-// server listens elsewhere than on 127.0.0.1 is its own business, so say
-// -l 127.0.0.1.
+// beanstalkd's -b {dir} -f MS to a command without {dir}. Which address a server
+// listens on is up to its command, so say -l 127.0.0.1.
 //
-// {port} is the port that the load is for: of the scenarios gearman-… the one
-// that speaks Gearman, and of all others beanstalkd's. A server that speaks both
-// gets a second free port for {port2}:
+// {port} is the port that the load uses: in the scenarios gearman-… the one that
+// speaks Gearman, in all others the one that speaks beanstalkd's protocol. A server
+// that speaks both gets a second free port for {port2}:
 //
 //	sheafperf compare gearman \
 //		--server 'sheafd=bin/sheafd -l 127.0.0.1 -p {port2} --gearman 127.0.0.1:{port}' \
 //		--server 'gearmand=gearmand -L 127.0.0.1 -p {port} -l stderr -P {dir}/pid'
 //
-// "all" is all scenarios of beanstalkd's protocol without their presets, and
-// "gearman" those of Gearman's. Where restart cannot be, in a check and on a
-// server that runs, it is not among them.
+// As a scenario, "all" means all of beanstalkd's protocol without their presets, and
+// "gearman" all of Gearman's. In a check, and on a server that runs already, "all"
+// leaves out restart, which is impossible there.
 //
-// On a server that runs, tubes are called sheafperf-PID-N, and what is left in
-// them is deleted at the end, however the load has ended; what could not be
-// deleted is said on standard error.
+// On a server that runs already, tubes are called sheafperf-PID-N, and what is left
+// in them is deleted at the end, however the load has ended; what could not be
+// deleted is reported on standard error.
 //
 // # Output
 //
-// The report goes to standard output: text, --json or --markdown. --html FILE
-// writes a page beside it that can be read by itself, if something was measured;
-// a page that was there is then replaced as a whole. What has failed is said on
-// standard error, once for all rounds of a scenario; the report only says that
-// it has, but as JSON and in the page also why. If there is no server, that is
-// all that is said. Progress is shown on standard error if that is a terminal.
+// The report goes to standard output: as text, --json or --markdown. --html FILE
+// also writes a self-contained page, if anything was measured; an existing file is
+// then replaced as a whole. Failures are reported on standard error, once for all
+// rounds of a scenario. The report says only that there were some; JSON and the
+// page also say why. If there is no server, that is all that is printed.
+// Progress is shown on standard error if that is a terminal.
 //
-// As JSON each run has all its figures, its distributions and its throughput over
-// time. Where there are several, the tables of the other reports stand beside them, in
-// "compared" of each scenario: for each figure its "load" if there are several,
-// "name", "unit", "more_is_better", and "servers", with "server", the "median",
-// "least" and "most" of that many "rounds", and the same of the ratios of
-// neighbouring runs in "ratio_to_baseline". Runs that have failed are in none of
-// these.
+// JSON has for each run all figures, distributions and the throughput over time. If
+// there are several runs, each scenario's "compared" has the tables of the other
+// reports: for each figure its "load" if there are several, "name", "unit",
+// "more_is_better", and "servers", with "server", the "median", "least" and "most"
+// of so many "rounds", and the same of the ratios of neighbouring runs in
+// "ratio_to_baseline". Runs that have failed are in none of these.
 //
 // # Exit status
 //
 // 0 if all went well; 1 if something failed, or check found a fault; 2 for a
-// mistake on the command line; 130 after SIGINT, SIGTERM or SIGHUP, when the load
-// has been ended, what was measured until then been printed, and the servers been
-// stopped; 1 then, too, if jobs may be left on a server that runs.
+// mistake on the command line; 130 after SIGINT, SIGTERM or SIGHUP: then the load is
+// ended, what was measured so far is printed, and the servers are stopped. If jobs
+// may be left on a server that runs already, it is 1 even then.
 package main

@@ -14,7 +14,7 @@ import (
 	"github.com/sheafq/sheaf/perf"
 )
 
-// flagSet returns the flags that change o and c. Their defaults are what c has.
+// flagSet returns flags that set o and c; c has their defaults.
 func (o *options) flagSet(c *perf.Config) *pflag.FlagSet {
 	fs := pflag.NewFlagSet("sheafperf "+o.command, pflag.ContinueOnError)
 	fs.SetOutput(io.Discard) // errors are reported once, by main
@@ -24,7 +24,7 @@ func (o *options) flagSet(c *perf.Config) *pflag.FlagSet {
 	return fs
 }
 
-// serverFlags are about what is measured and how it is told.
+// serverFlags adds the flags about what is measured and how it is reported.
 func (o *options) serverFlags(fs *pflag.FlagSet) {
 	if o.command != "compare" {
 		fs.StringVar(&o.addr, "addr", "", "load the server at `HOST[:PORT]` or unix:PATH, which runs already; without a port, 11300, or 4730 for Gearman")
@@ -49,7 +49,7 @@ func (o *options) serverFlags(fs *pflag.FlagSet) {
 	fs.BoolVarP(&o.help, "help", "h", false, "print this help and exit; with a scenario, its numbers")
 }
 
-// loadFlags are about the load.
+// loadFlags adds the flags about the load.
 func loadFlags(fs *pflag.FlagSet, c *perf.Config) {
 	fs.IntVarP(&c.Connections, "connections", "c", c.Connections, "`N` connections that put and take")
 	fs.IntVar(&c.Producers, "producers", c.Producers, "`N` connections that put, where others take")
@@ -105,8 +105,8 @@ Shows the scenarios, each followed by its presets, and their numbers. It takes n
 --help shows the flags that change the numbers of one.
 `
 
-// usage is what --help prints behind a command: the flags that it takes, with
-// the scenarios that are named.
+// usage is what COMMAND --help prints: the flags that the command takes, and only
+// those that the named scenarios use.
 func (o *options) usage() string {
 	c := perf.Scenarios()[0].Config // what all have in common is shown
 	title := "Numbers that are not given are the scenario's own; sheafperf list shows them."

@@ -21,15 +21,16 @@ import (
 // version is set by the linker, as sheafd's is (see the Makefile).
 var version = ""
 
-// The exit status is 130 after SIGINT, as a shell has it.
+// interrupted is the exit status after SIGINT, as a shell has it.
 const interrupted = 130
 
-// errInterrupted is returned when what was measured has been printed.
+// errInterrupted is returned after an interruption, once what was measured has
+// been printed.
 var errInterrupted = errors.New("interrupted")
 
 func main() {
 	ctx := untilSignal()
-	_, _ = program.RaiseFileLimit() // what needs many files says so when they are missing
+	_, _ = program.RaiseFileLimit() // failing for lack of files is reported where it happens
 	err := command(ctx, os.Args[1:], os.Stdout)
 	var mistake usageError
 	switch {
@@ -45,13 +46,13 @@ func main() {
 	}
 }
 
-// sameSignal is how long a signal that comes again is the same: timeout(1) sends
-// each to the process and then to its group.
+// sameSignal is for how long a repeated signal counts as the same one: timeout(1)
+// sends each to the process and then to its group.
 const sameSignal = time.Second
 
-// untilSignal returns a context that the first signal ends, and with it the
-// load, which is then reported. The second ends the process, and the kernel the
-// servers.
+// untilSignal returns a context that the first signal ends, and with it the load,
+// which is then reported. A second signal, after sameSignal, ends the process;
+// the kernel then kills the servers.
 func untilSignal() context.Context {
 	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	hangup := !signal.Ignored(syscall.SIGHUP) // as nohup has it
@@ -69,7 +70,7 @@ func untilSignal() context.Context {
 	return ctx
 }
 
-// helpOf names the help for a command line that has a mistake.
+// helpOf returns the command that shows help on a command line with a mistake.
 func helpOf(args []string) string {
 	if len(args) > 0 && slices.Contains([]string{"run", "compare", "check", "list"}, args[0]) {
 		return "sheafperf " + args[0] + " --help"
@@ -77,7 +78,7 @@ func helpOf(args []string) string {
 	return "sheafperf --help"
 }
 
-// command does what the command line says, and prints to out.
+// command carries out the command line, and prints to out.
 func command(ctx context.Context, args []string, out io.Writer) error {
 	name := ""
 	if len(args) > 0 {
@@ -112,7 +113,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	return measure(ctx, o, args, out)
 }
 
-// progress is shown to a person only.
+// progress is nil unless standard error is a terminal.
 func progress() *perf.Progress {
 	fd := int(os.Stderr.Fd())
 	if !term.IsTerminal(fd) {
@@ -127,7 +128,7 @@ func progress() *perf.Progress {
 	})
 }
 
-// measure is run and compare.
+// measure carries out run and compare.
 func measure(ctx context.Context, o *options, args []string, out io.Writer) error {
 	var html *page
 	if o.html != "" { // before all the work, since it may fail
@@ -146,7 +147,7 @@ func measure(ctx context.Context, o *options, args []string, out io.Writer) erro
 	switch {
 	case o.json:
 		written = r.WriteJSON(out)
-	case err != nil && !r.Measured(): // there is nothing to tell but err
+	case err != nil && !r.Measured(): // there is nothing to show but err
 	case o.markdown:
 		written = r.WriteMarkdown(out)
 	default:
@@ -164,7 +165,7 @@ func measure(ctx context.Context, o *options, args []string, out io.Writer) erro
 	return nil
 }
 
-// check runs loads that account for every job.
+// check carries out check: loads that account for every job.
 func check(ctx context.Context, o *options, out io.Writer) error {
 	p := progress()
 	var failed []error
@@ -174,7 +175,7 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 				return errors.Join(append(failed, errInterrupted)...)
 			}
 			v, err := perf.Check(ctx, l.Scenario, l.Config, t, p)
-			if errors.Is(err, perf.ErrNoServer) { // nor will there be one for the others
+			if errors.Is(err, perf.ErrNoServer) { // nor will there be one for the other scenarios
 				return errors.Join(append(failed, err)...)
 			}
 			how := "ok"
@@ -191,7 +192,7 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 				failed = append(failed, fmt.Errorf("%s on %s: %w", v.Scenario, v.Server, err))
 			}
 			if _, err := fmt.Fprintf(out, "%s on %s: %s: %s\n", v.Scenario, v.Server, how, v.Report); err != nil {
-				return errors.Join(append(failed, err)...) // nobody would learn what else there is
+				return errors.Join(append(failed, err)...) // nobody would see the other verdicts
 			}
 		}
 	}
@@ -201,7 +202,7 @@ func check(ctx context.Context, o *options, out io.Writer) error {
 	return errors.Join(failed...)
 }
 
-// broken is the error of a check that has found faults.
+// broken is the error for a check that has found faults.
 func broken(v perf.Verdict) error {
 	faults := "faults"
 	if v.Faults == 1 {
@@ -210,7 +211,7 @@ func broken(v perf.Verdict) error {
 	return fmt.Errorf("%s breaks its promises in %s: %d %s", v.Server, v.Scenario, v.Faults, faults)
 }
 
-// list shows the scenarios and their presets.
+// list carries out list.
 func list(out io.Writer, args []string) error {
 	switch {
 	case slices.Contains(args, "--help") || slices.Contains(args, "-h"):
@@ -231,7 +232,7 @@ func list(out io.Writer, args []string) error {
 	return err
 }
 
-// quoteArgs writes a command line so that a shell reads it again.
+// quoteArgs quotes a command line so that a shell reads it back unchanged.
 func quoteArgs(args []string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {

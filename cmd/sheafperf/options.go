@@ -17,7 +17,8 @@ import (
 // usageError is a mistake on the command line.
 type usageError struct{ error }
 
-// options is the command line behind the command.
+// options is the command line after the command, and what was made of it: loads
+// and targets.
 type options struct {
 	command string
 	loads   []perf.Choice
@@ -36,12 +37,12 @@ type options struct {
 	help         bool
 }
 
-// comparison is what is compared when no scenario is named: what tells most
-// within minutes.
+// comparison is what compare runs if no scenario is named: the most telling ones,
+// in a few minutes.
 var comparison = []string{"cycle-8x64", "cycle-64x1", "cycle-1x1", "cycle-16k", "handoff", "fanin", "mixed"}
 
 // parse reads the command line. A flag of the load changes it in every scenario
-// that is run; what no flag says is the scenario's own.
+// that is run; other numbers are the scenario's own.
 func parse(command string, args []string) (*options, error) {
 	o := &options{command: command}
 	var anything perf.Config
@@ -58,7 +59,7 @@ func parse(command string, args []string) (*options, error) {
 		if err != nil {
 			return nil, usageError{err}
 		}
-		// The same flags once more, now over the scenario's numbers.
+		// Parsed once more, now with the scenario's numbers as defaults.
 		choice := perf.Choice{Scenario: sc, Config: sc.Config}
 		if err := (&options{command: command}).flagSet(&choice.Config).Parse(args); err != nil {
 			return nil, usageError{err}
@@ -84,7 +85,7 @@ func parse(command string, args []string) (*options, error) {
 	return o, o.settleSync(fs.Changed("sync"))
 }
 
-// useless finds a flag that was given and that no scenario has a use for.
+// rejectUnused returns an error if a flag was given that no scenario uses.
 func (o *options) rejectUnused(fs *pflag.FlagSet, names []string) (err error) {
 	unused := o.unused()
 	if fs.Changed("poisson") && !slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return l.Config.Rate != perf.Rate{} }) && !slices.Contains(unused, "poisson") {
@@ -98,7 +99,7 @@ func (o *options) rejectUnused(fs *pflag.FlagSet, names []string) (err error) {
 	return err
 }
 
-// unused lists the flags that none of the scenarios has a use for.
+// unused returns the flags that none of the scenarios uses.
 func (o *options) unused() (flags []string) {
 	for i, l := range o.loads {
 		if i == 0 {
@@ -129,9 +130,9 @@ func (o *options) names(args []string) ([]string, error) {
 	return nil, usageError{errors.New("which scenario? sheafperf list shows those that there are")}
 }
 
-// family returns the scenarios that a name stands for. Those of all speak one
-// protocol, since {port} and --addr are a port that speaks one. What the server
-// cannot be given, all is without.
+// family returns the scenarios that a name stands for. Those of "all" speak one
+// protocol, since {port} and --addr are a port that speaks one. "all" leaves out
+// what is impossible with the server.
 func (o *options) family(name string) (names []string) {
 	if name != "all" && name != "gearman" {
 		return []string{name}
@@ -144,7 +145,8 @@ func (o *options) family(name string) (names []string) {
 	return names
 }
 
-// complete finds the servers, and what does not go together.
+// resolveServers makes the targets, and rejects options that contradict each
+// other.
 func (o *options) resolveServers() error {
 	switch {
 	case o.addr == "" && len(o.servers) == 0:
@@ -196,8 +198,9 @@ func (o *options) resolveServers() error {
 	return nil
 }
 
-// settleSync sees to it that nothing is said of how often a binlog is synced that
-// may not be so: --sync is for servers that are started with a binlog by us.
+// settleSync rejects --sync where it would have no effect, and keeps reports from
+// claiming a sync mode that may not be the server's: --sync is for servers that
+// are started with a binlog by sheafperf. given says whether the flag was given.
 func (o *options) settleSync(given bool) error {
 	var with, without []string
 	for _, t := range o.targets {
@@ -229,12 +232,12 @@ func (o *options) settleSync(given bool) error {
 	return nil
 }
 
-// restarts reports whether a scenario is to restart its server.
+// restarts reports whether a scenario restarts its server.
 func (o *options) restarts() bool {
 	return slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return l.Restarts })
 }
 
-// defaultPort is beanstalkd's, or Gearman's if that alone is to be spoken.
+// defaultPort is beanstalkd's, or Gearman's if all scenarios speak that.
 func (o *options) defaultPort() string {
 	if slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return !l.Gearman }) {
 		return "11300"
@@ -242,8 +245,8 @@ func (o *options) defaultPort() string {
 	return "4730"
 }
 
-// address completes what --addr was given: unix:PATH as it is, or HOST:PORT, of
-// which the port may be missing.
+// address completes the value of --addr: unix:PATH as it is, or HOST:PORT, with
+// the port added if it is missing.
 func address(text, defaultPort string) (string, error) {
 	if path, is := strings.CutPrefix(text, "unix:"); is {
 		if path == "" {

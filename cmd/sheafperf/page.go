@@ -1,6 +1,6 @@
 package main
 
-// The page of --html.
+// The file that --html writes.
 
 import (
 	"errors"
@@ -12,17 +12,17 @@ import (
 	"path/filepath"
 )
 
-// A page is a file that is replaced as a whole once there is something to write:
-// one that is there stays as it is until then.
+// A page is a file that is replaced as a whole once there is something to write.
+// Until then an existing one stays as it is.
 type page struct {
 	path string      // with symbolic links followed
 	mode fs.FileMode // 0: there is no file yet
-	// in is where the page is written to if a file beside it cannot take its
-	// place: a device, a pipe, or a file in a directory that cannot be written.
+	// in is the file itself, opened, if no temporary file can take its place: it is
+	// a device or a pipe, or its directory cannot be written. Otherwise nil.
 	in *os.File
 }
 
-// newPage finds out whether the page can be written, and writes nothing.
+// newPage finds out whether the page can be written. It writes nothing.
 func newPage(path string) (*page, error) {
 	p := &page{path: path}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -42,8 +42,8 @@ func newPage(path string) (*page, error) {
 		}
 		p.mode = was.Mode().Perm()
 	}
-	// A file that is made only to see whether it can be is not left behind if the
-	// load is killed.
+	// The temporary file is removed again, so that none is left behind if the
+	// process is killed during the load.
 	beside, err := p.beside()
 	switch {
 	case err == nil:
@@ -58,12 +58,12 @@ func newPage(path string) (*page, error) {
 	return p, err
 }
 
-// beside makes a file in the page's directory.
+// beside makes a temporary file in the page's directory.
 func (p *page) beside() (*os.File, error) {
 	name := fmt.Sprintf(".%s.%x", filepath.Base(p.path), rand.Uint64())
 	f, err := os.OpenFile(filepath.Join(filepath.Dir(p.path), name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		// The name that was given is the one to tell.
+		// The user knows the name that was given, not the temporary one.
 		var why *fs.PathError
 		if errors.As(err, &why) {
 			err = &fs.PathError{Op: "create", Path: p.path, Err: why.Err}
@@ -72,7 +72,7 @@ func (p *page) beside() (*os.File, error) {
 	return f, err
 }
 
-// write has write write the page.
+// write calls write with the file, and puts the file in place.
 func (p *page) write(write func(io.Writer) error) error {
 	if p.in != nil {
 		if err := p.in.Truncate(0); err != nil && p.mode != 0 {
@@ -97,7 +97,7 @@ func (p *page) write(write func(io.Writer) error) error {
 	return err
 }
 
-// close may be called at any time.
+// close may be called at any time, and more than once.
 func (p *page) close() error {
 	if p == nil || p.in == nil {
 		return nil
