@@ -52,7 +52,7 @@ func TestLoadOfAServerThatLosesJobs(t *testing.T) {
 		t.Run(tt.scenario+", "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			res, err := runBroken(t, flaws{lose: 10}, tt.scenario, tt.change)
-			if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put ") || !strings.Contains(err.Error(), " did not come within ") {
+			if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put, ") || !strings.Contains(err.Error(), " did not come within ") {
 				t.Fatalf("%v", err)
 			}
 			if len(res.Loads) == 0 || res.Loads[0].Jobs == 0 {
@@ -74,7 +74,7 @@ func TestNothingIsLeftOfSlowJobs(t *testing.T) {
 	})
 	f := newFake(t, flaws{keep: 10})
 	_, err = runSession(t.Context(), sc, cfg, &Target{Name: "fake", Addr: f.addr()}, nil, nil)
-	if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put, ") {
 		t.Error(err)
 	}
 	if n := f.left(); n > 0 {
@@ -98,7 +98,7 @@ func TestMemoryOfAServerThatRan(t *testing.T) {
 			break
 		}
 	}
-	if notes := strings.Join(res.Notes, "\n"); err != nil || !strings.Contains(notes, "is not in the memory per waiting job") {
+	if notes := strings.Join(res.Notes, "\n"); err != nil || !strings.Contains(notes, "the memory per waiting job leaves out") {
 		t.Errorf("%v; notes: %s", err, notes)
 	}
 }
@@ -108,7 +108,7 @@ func TestMemoryOfAServerThatRan(t *testing.T) {
 func TestLoadOfAServerThatLosesAllJobs(t *testing.T) {
 	t.Parallel()
 	_, err := runBroken(t, flaws{lose: 1}, "handoff", func(c *Config) { c.WarmUp = 100 * time.Millisecond })
-	if err == nil || err.Error() != "of the jobs that were put 32 did not come within 200ms after the load" {
+	if err == nil || err.Error() != "of the jobs that were put, 32 did not come within 200ms after the load" {
 		t.Error(err)
 	}
 }

@@ -110,11 +110,11 @@ func TestCheckOfABrokenServer(t *testing.T) {
 		{"shows another job", flaws{peek: 2}, "mixed", "; under the id of another: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "mixed", "; from tubes not watched: "},
 		{"gives jobs of tubes that are not watched", flaws{strange: 2}, "consume", "; from tubes not watched: "},
-		{"ignores priorities", flaws{queue: 2}, "consume", "; before one that was more urgent: "},
-		{"ignores some priorities", flaws{queue: 10}, "cycle", "; before one that was more urgent: "},
-		{"ignores some priorities", flaws{queue: 10}, "mixed", "; before one that was more urgent: "},
-		{"does not find jobs", flaws{hide: 7}, "mixed", "; NOT_FOUND and there: "},
-		{"says that there are no jobs", flaws{shut: 50}, "consume", "; TIMED_OUT and one was ready: "},
+		{"ignores priorities", flaws{queue: 2}, "consume", "; before a more urgent job: "},
+		{"ignores some priorities", flaws{queue: 10}, "cycle", "; before a more urgent job: "},
+		{"ignores some priorities", flaws{queue: 10}, "mixed", "; before a more urgent job: "},
+		{"does not find jobs", flaws{hide: 7}, "mixed", "; NOT_FOUND for a job that exists: "},
+		{"says that there are no jobs", flaws{shut: 50}, "consume", "; TIMED_OUT while a job was ready: "},
 		{"ignores delays", flaws{hasty: 20}, "delayed", "; before their delay was over: "},
 	} {
 		t.Run(tt.name+" in "+tt.scenario, func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestCheckOfJobsThatOutliveTheirTTR(t *testing.T) {
 				}
 			})
 			v, err := Check(t.Context(), sc, cfg, &Target{Name: "fake", Addr: newFake(t, tt.flaws).addr()}, nil)
-			if err != nil || v.Faults > 0 || !strings.Contains(v.Report, " came since the TTR was over") {
+			if err != nil || v.Faults > 0 || !strings.Contains(v.Report, " came again because a TTR was over") {
 				t.Errorf("%v\n%s", err, v.Report)
 			}
 		})

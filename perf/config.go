@@ -51,7 +51,7 @@ const (
 
 // SyncAsTold is Config.Sync where the load does not decide it: the server runs
 // already, or its command has {dir} and so says how its binlog is synced.
-const SyncAsTold = "as the server was told"
+const SyncAsTold = "set by the server"
 
 // Validate returns what is wrong with c, in terms of the flags of sheafperf.
 func (c *Config) Validate() error {
@@ -71,12 +71,12 @@ func (c *Config) Validate() error {
 	} {
 		bad(n.n < n.least, "--%s %d: must be at least %d", n.flag, n.n, n.least)
 	}
-	bad(int64(c.TTR) > math.MaxUint32, "--ttr %d: must stay below 2^32", c.TTR)
+	bad(int64(c.TTR) > math.MaxUint32, "--ttr %d: must be below 2^32", c.TTR)
 	bad(c.Watch > c.Tubes && c.Tubes > 0, "--watch %d: must be at most --tubes, which is %d", c.Watch, c.Tubes)
 	bad(c.Depth > 1<<16, "--depth %d: must be at most %d", c.Depth, 1<<16)
-	bad(c.Duration <= 0, "--duration %v: must be more than nothing", c.Duration)
+	bad(c.Duration <= 0, "--duration %v: must be more than 0", c.Duration)
 	bad(c.WarmUp < 0, "--warm-up %v: must not be negative", c.WarmUp)
-	bad(c.Grace <= 0, "--grace %v: must be more than nothing", c.Grace)
+	bad(c.Grace <= 0, "--grace %v: must be more than 0", c.Grace)
 	if _, most := c.Body.Bounds(); most > maxBody {
 		bad(true, "--body %s: the protocol's largest body is 1 GiB", c.Body)
 	}
@@ -85,7 +85,7 @@ func (c *Config) Validate() error {
 		Dist
 	}{{"priority", c.Priority}, {"delay", c.Delay}} {
 		_, most := d.Bounds()
-		bad(most > math.MaxUint32, "--%s %s: must stay below 2^32", d.flag, d.Dist)
+		bad(most > math.MaxUint32, "--%s %s: must be below 2^32", d.flag, d.Dist)
 	}
 	if _, err := strconv.ParseUint(c.Sync, 10, 31); err != nil && c.Sync != "" && c.Sync != "never" && c.Sync != SyncAsTold {
 		bad(true, "--sync %s: must be a number of milliseconds, or never", c.Sync)
@@ -170,7 +170,7 @@ func (c *Config) Describe() string {
 	case least >= int64(c.LeastBody):
 		say("bodies of %s bytes", c.Body)
 	case most <= int64(c.LeastBody): // what is stamped into them is all that they have
-		say("bodies of %d bytes, the least here", c.LeastBody)
+		say("bodies of %d bytes, the minimum here", c.LeastBody)
 	default:
 		say("bodies of %s bytes, but at least %d", c.Body, c.LeastBody)
 	}
@@ -184,7 +184,7 @@ func (c *Config) Describe() string {
 		say("%s jobs", count(float64(c.Jobs)))
 	}
 	if c.Beside > 0 {
-		say("beside %s", count(float64(c.Beside)))
+		say("beside %s others", count(float64(c.Beside)))
 	}
 	if c.Sync != "" {
 		say("sync %s", c.Sync)

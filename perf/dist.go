@@ -52,7 +52,7 @@ func (d *Dist) Set(text string) error {
 	case kind == "uniform":
 		lo, hi, ranged := strings.Cut(rest, "-")
 		if !ranged {
-			return errors.New("uniform wants two numbers, such as uniform:64-4096")
+			return errors.New("uniform needs two numbers, such as uniform:64-4096")
 		}
 		v.shape = uniform
 		if v.lo, err = parseNumber(lo); err == nil {
@@ -72,7 +72,7 @@ func (d *Dist) Set(text string) error {
 			v.list = append(v.list, n)
 		}
 	default:
-		return fmt.Errorf("unknown distribution %q; there are a plain number, uniform:64-4096, exp:512 and list:16,128,4096", kind)
+		return fmt.Errorf("unknown distribution %q; use a plain number, uniform:64-4096, exp:512 or list:16,128,4096", kind)
 	}
 	if err != nil {
 		return err

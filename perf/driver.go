@@ -188,7 +188,7 @@ func (d *driver) finish() {
 	d.publish()
 }
 
-// tell publishes the counters. A script is shown as ended only after the job
+// publish publishes the counters. A script is shown as ended only after the job
 // that it put is shown as put: else settle could find nothing in flight and
 // every job done, and end the load before that job was.
 func (d *driver) publish() {

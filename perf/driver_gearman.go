@@ -149,7 +149,7 @@ func (d *driver) packetArrived(c *conn, p *packet, now int64) error {
 		return d.result(c, p, now)
 	}
 	if c.head == c.tail {
-		return fmt.Errorf("the server says %v, and nothing was asked", *p)
+		return fmt.Errorf("the server says %v, though nothing was asked", *p)
 	}
 	asked := *c.front() // a copy, since its place may be taken by what is sent next
 	grab := asked.op == opGrab

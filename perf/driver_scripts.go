@@ -63,7 +63,7 @@ func (d *driver) send(c *conn, p *pending) {
 	d.markDirty(c)
 }
 
-// toWrite notes that c has something to write.
+// markDirty notes that c has something to write.
 func (d *driver) markDirty(c *conn) {
 	if !c.dirty {
 		c.dirty = true
@@ -96,7 +96,7 @@ func (d *driver) putJob(c *conn, p *pending) {
 // answered handles the answer to the oldest command in flight on c.
 func (d *driver) answered(c *conn, r *reply, now int64) error {
 	if c.head == c.tail {
-		return d.connError(c, fmt.Errorf("the server says %s, and nothing was asked", quote(r.line)))
+		return d.connError(c, fmt.Errorf("the server says %s, though nothing was asked", quote(r.line)))
 	}
 	p := *c.front() // a copy, since its place may be taken by what is sent next
 	c.head++

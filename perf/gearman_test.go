@@ -195,9 +195,9 @@ func TestGearmanCheckOfABrokenServer(t *testing.T) {
 		{"gives a job twice", gearmanFlaws{twice: 20}, "gearman-grab", "; delivered twice: "},
 		{"changes a workload", gearmanFlaws{damage: 20}, "gearman-foreground", "; bodies damaged: "},
 		{"gives a handle twice", gearmanFlaws{sameID: 20}, "gearman-background", "; ids given twice: "},
-		{"names another function", gearmanFlaws{rename: 20}, "gearman-foreground", "; by the name of another function: "},
-		{"names another function", gearmanFlaws{rename: 20}, "gearman-background", "; by the name of another function: "},
-		{"names another function", gearmanFlaws{rename: 20}, "gearman-grab", "; by the name of another function: "},
+		{"names another function", gearmanFlaws{rename: 20}, "gearman-foreground", "; under the name of another function: "},
+		{"names another function", gearmanFlaws{rename: 20}, "gearman-background", "; under the name of another function: "},
+		{"names another function", gearmanFlaws{rename: 20}, "gearman-grab", "; under the name of another function: "},
 		{"keeps a result", gearmanFlaws{forget: 20}, "gearman-foreground", "; lost: "},
 		{"answers with the workload", gearmanFlaws{echo: 20}, "gearman-foreground", "; results wrong: "},
 		{"answers with another job's result", gearmanFlaws{swap: 20}, "gearman-foreground", "; results wrong: "},
@@ -273,7 +273,7 @@ func TestGearmanCheckThatIsCut(t *testing.T) {
 func TestServerOfAnotherProtocol(t *testing.T) {
 	for addr, gearman := range map[string]bool{newFake(t, flaws{}).addr(): true, newGearmanFake(t, gearmanFlaws{}).addr(): false} {
 		target := &Target{Name: "it", Addr: addr, gearman: gearman}
-		if err := target.start(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "speaks another protocol") {
+		if err := target.start(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "it does not speak the scenario's protocol") {
 			t.Errorf("gearman %v: %v", gearman, err)
 		}
 	}

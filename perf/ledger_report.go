@@ -36,10 +36,10 @@ var faultNames = [numFaults]string{
 	idTwice:        "ids given twice",
 	strangeTube:    "from tubes not watched",
 	tooEarly:       "before their delay was over",
-	wrongOrder:     "before one that was more urgent",
-	jobNotFound:    "NOT_FOUND and there",
-	falseTimeout:   "TIMED_OUT and one was ready",
-	wrongFunction:  "by the name of another function",
+	wrongOrder:     "before a more urgent job",
+	jobNotFound:    "NOT_FOUND for a job that exists",
+	falseTimeout:   "TIMED_OUT while a job was ready",
+	wrongFunction:  "under the name of another function",
 	wrongResult:    "results wrong",
 	completedTwice: "completed twice",
 }
@@ -73,7 +73,7 @@ func (l *ledger) report() string {
 	}
 	fmt.Fprintf(&b, "%s put, %s %s, %s deleted", plural(l.put, "job"), count(float64(l.delivered)), deliveries, count(float64(l.deleted)))
 	if l.undecided > 0 {
-		fmt.Fprintf(&b, " and %s more whose end was not answered before the load's", count(float64(l.undecided)))
+		fmt.Fprintf(&b, " and %s more whose delete had no answer", count(float64(l.undecided)))
 	}
 	if l.sum() == 0 {
 		switch {
@@ -82,9 +82,9 @@ func (l *ledger) report() string {
 		case !l.closed:
 			b.WriteString("; whether jobs were lost is not known")
 		default:
-			b.WriteString("; no job was lost, damaged or mixed up, and none came again but after a release, a kick, its TTR or the end of its connection")
+			b.WriteString("; no job was lost, damaged or mixed up, and none came again except after a release, a kick, its TTR or the end of its connection")
 			if l.outlived > 0 {
-				fmt.Fprintf(&b, "; %s came since the TTR was over", count(float64(l.outlived)))
+				fmt.Fprintf(&b, "; %s came again because a TTR was over", count(float64(l.outlived)))
 			}
 		}
 		return b.String()

@@ -21,7 +21,7 @@ import (
 // dialTimeout bounds connecting, and each answer outside of a load.
 const dialTimeout = 10 * time.Second
 
-// dialText connects to addr, which is HOST:PORT or unix:PATH.
+// dialPlain connects to addr, which is HOST:PORT or unix:PATH.
 func dialPlain(ctx context.Context, addr string) (*plainConn, error) {
 	t, err := dial(ctx, addr)
 	if err != nil {

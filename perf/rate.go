@@ -32,7 +32,7 @@ func (r *Rate) Set(text string) error {
 		v, most = v/100, maxPart
 	}
 	if err != nil || math.IsNaN(v) || v < 0 || v > most || isPart && v == 0 {
-		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a part of the closed loop's rate, such as 70%%", text)
+		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a share of the closed loop's rate, such as 70%%", text)
 	}
 	*r = Rate{jobs: v}
 	if isPart {

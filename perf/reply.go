@@ -151,7 +151,7 @@ func (r *reply) cutBody(kind answer, in []byte, n int, rest []byte, hasID bool) 
 	// (job_copy keeps a pointer to the original's body). So a damaged FOUND is the
 	// ledger's business, and no reason to end a load.
 	if kind != found && (in[want-2] != '\r' || in[want-1] != '\n') {
-		return 0, 0, fmt.Errorf("the body behind %q does not end with CR LF but with %q", r.line, in[want-2:want])
+		return 0, 0, fmt.Errorf("the body after %q does not end with CR LF but with %q", r.line, in[want-2:want])
 	}
 	r.kind, r.body = kind, in[n:want-2]
 	return want, want, nil

@@ -158,10 +158,10 @@ func (r *Report) compared(e *Entry) (all []Compared) {
 func (r *Report) method() string {
 	var parts []string
 	if r.Rounds > 1 {
-		parts = append(parts, fmt.Sprintf("Medians of %d rounds, in brackets the least and the most.", r.Rounds))
+		parts = append(parts, fmt.Sprintf("Medians of %d rounds, with the least and the most in brackets.", r.Rounds))
 	}
 	if len(r.Servers) > 1 {
-		parts = append(parts, fmt.Sprintf("Servers took turns, and ratios are of neighbouring runs: of each to that of %s in the same round.", r.Baseline))
+		parts = append(parts, fmt.Sprintf("Servers took turns. Each ratio is of a run to that of %s in the same round.", r.Baseline))
 		if r.Rounds > 1 {
 			parts = append(parts, "So the median of the ratios is not the ratio of the medians.")
 		}
@@ -212,13 +212,13 @@ func (r *Report) notes(e *Entry, reasons bool) (notes []string) {
 			add(who + n)
 		}
 		if res.Interrupted {
-			add(who + "interrupted: the figures are of the time until then")
+			add(who + "interrupted: the figures cover the time until then")
 		}
 		if how, why := e.failure(res.Server); how != "" {
 			if slices.ContainsFunc(e.Results, func(of Result) bool {
 				return of.Server == res.Server && len(of.Loads)+len(of.Figures) > 0 && !r.counts(&of)
 			}) {
-				how += "; figures of that are left out"
+				how += "; figures of failed rounds are left out"
 			}
 			if reasons {
 				how += ": " + why

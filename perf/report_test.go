@@ -173,10 +173,10 @@ func TestTextReport(t *testing.T) {
 			}
 		}
 	}
-	contains(testReport(1, "old"), "cycle: about <it>", "101,000 ops/s, 30,300 jobs/s", "1,010 µs of CPU an operation", "50 % of a core; 2 threads", "bury 1,000", " full\n",
+	contains(testReport(1, "old"), "cycle: about <it>", "101,000 ops/s, 30,300 jobs/s", "1,010 µs of CPU per operation", "50 % of a core; 2 threads", "bury 1,000", " full\n",
 		"memory of a job: 300 B", "! a <note>")
 	contains(testReport(2, "new", "old"), "new / old", "throughput (ops/s) 101,500 (101,000 – 102,000)", "0.50 × (0.50 – 0.50)", "! new: a <note>",
-		"\nMedians of 2 rounds, in brackets the least and the most. Servers took turns, and ratios are of neighbouring runs: of each to that of old in the same round.")
+		"\nMedians of 2 rounds, with the least and the most in brackets. Servers took turns. Each ratio is of a run to that of old in the same round.")
 	contains(testReport(2, "old"), "throughput (ops/s) 101,500 (101,000 – 102,000)\n")
 	failed := testReport(1, "old")
 	failed.Interrupted = true
@@ -187,7 +187,7 @@ func TestTextReport(t *testing.T) {
 	contains(half, "! new: failed in 1 of 2 rounds\n")
 	half = testReport(2, "new", "old")
 	half.Entries[0].Results[0].Error = "it broke"
-	contains(half, "! new: failed in 1 of 2 rounds; figures of that are left out\n")
+	contains(half, "! new: failed in 1 of 2 rounds; figures of failed rounds are left out\n")
 }
 
 func TestMarkdownReport(t *testing.T) {
@@ -348,11 +348,11 @@ func TestPage(t *testing.T) {
 func TestBodiesAreDescribed(t *testing.T) {
 	for _, tt := range []struct{ scenario, body, want string }{
 		{"cycle", "0", "bodies of 0 bytes"},
-		{"handoff", "0", "bodies of 12 bytes, the least here"},
+		{"handoff", "0", "bodies of 12 bytes, the minimum here"},
 		{"handoff", "12", "bodies of 12 bytes"},
-		{"fanin", "uniform:0-10", "bodies of 12 bytes, the least here"},
+		{"fanin", "uniform:0-10", "bodies of 12 bytes, the minimum here"},
 		{"delayed", "uniform:0-100", "bodies of uniform:0-100 bytes, but at least 12"},
-		{"gearman-foreground-1", "4", "bodies of 12 bytes, the least here"},
+		{"gearman-foreground-1", "4", "bodies of 12 bytes, the minimum here"},
 		{"gearman-background", "4", "bodies of 4 bytes"},
 	} {
 		s := newTestSession(t, "", tt.scenario, func(c *Config) {

@@ -72,10 +72,10 @@ func (r *Result) text(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "  %-12s %s ops/s, %s jobs/s, over %s s\n", "throughput", perSecond(l.AnswerRate), perSecond(l.JobRate), number(l.Seconds))
 		if l.Server.RSS > 0 {
-			fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %s µs a job, %.0f %% of a core; %s, at most %s\n", r.Server,
+			fmt.Fprintf(b, "  %-12s %s µs of CPU per operation, %s µs per job, %.0f %% of a core; %s, at most %s\n", r.Server,
 				number(l.Server.CPUPerAnswer), number(l.Server.CPUPerJob), 100*l.Server.Cores, mebibytes(l.Server.RSS), mebibytes(l.Server.Peak))
 		}
-		fmt.Fprintf(b, "  %-12s %s µs of CPU an operation, %.0f %% of a core; %s\n", "client", number(l.Client.CPUPerAnswer), 100*l.Client.Cores, plural(l.Threads, "thread"))
+		fmt.Fprintf(b, "  %-12s %s µs of CPU per operation, %.0f %% of a core; %s\n", "client", number(l.Client.CPUPerAnswer), 100*l.Client.Cores, plural(l.Threads, "thread"))
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprintf(t, "  latency\tcount\tmean\tp50\tp90\tp99\tp99.9\tp99.99\tmax\t\n")
 		for _, t0 := range l.Latency {

@@ -36,7 +36,7 @@ func TestConsumeCountsEachJobOnce(t *testing.T) {
 func TestConsumeWhereNothingCame(t *testing.T) {
 	f := newFake(t, flaws{lose: 1})
 	s := newTestSession(t, f.addr(), "consume", func(c *Config) { c.WarmUp, c.Jobs = 0, 100 })
-	if err := s.scenario.run(s); err == nil || err.Error() != "of the jobs that were put none came" || len(s.result.Loads) > 0 {
+	if err := s.scenario.run(s); err == nil || err.Error() != "of the jobs that were put, none came" || len(s.result.Loads) > 0 {
 		t.Errorf("%v: %+v", err, s.result.Loads)
 	}
 }

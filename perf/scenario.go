@@ -109,15 +109,15 @@ func (s *Scenario) Validate(c *Config) error {
 		}
 	}
 	if take, have := c.memoryNeeded(), clientMemory(); take > have && have > 0 {
-		errs = append(errs, fmt.Errorf("--body %s: with %s at once the client takes about %s of memory, and it may have %s, half of this machine's; lower --body, or have fewer connections",
+		errs = append(errs, fmt.Errorf("--body %s: with %s at once the client takes about %s of memory, and it may have %s, half of this machine's; lower --body, or use fewer connections",
 			c.Body, plural(c.Connections+c.Producers+c.Workers, "connection"), gibibytes(take), gibibytes(have)))
 	}
 	if used := min(c.Tubes, c.Producers); c.Workers > 0 && c.Watch > 0 && used > c.Workers*c.Watch {
-		errs = append(errs, fmt.Errorf("%s, each of which watches %s, leave some of %s without one; --watch %d would do",
+		errs = append(errs, fmt.Errorf("%s, each of which watches %s, leave some of %s unwatched; --watch %d would be enough",
 			plural(c.Workers, "worker"), plural(c.Watch, "tube"), plural(used, "tube"), (used+c.Workers-1)/c.Workers))
 	}
 	if s.atOnce && c.longestDelay() > 0 {
-		errs = append(errs, fmt.Errorf("--delay %s: %s takes what is there", c.Delay, s.Name))
+		errs = append(errs, fmt.Errorf("--delay %s: %s takes only jobs that are ready", c.Delay, s.Name))
 	}
 	return errors.Join(errs...)
 }
@@ -229,5 +229,5 @@ func Find(name string) (*Scenario, error) {
 			return s, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no scenario %q; sheafperf list shows those that there are", name)
+	return nil, fmt.Errorf("there is no scenario %q; sheafperf list shows all", name)
 }

@@ -43,7 +43,7 @@ func (s *session) warmUp() time.Duration { return s.cfg.WarmUp + s.cfg.longestDe
 // noteTubes adds a note if fewer tubes are used than --tubes says.
 func (s *session) noteTubes() {
 	if c := &s.cfg; c.Connections < c.Tubes {
-		s.note("a connection uses one tube, so only %d of %d tubes are put into; more need more --connections", c.Connections, c.Tubes)
+		s.note("a connection uses one tube, so only %d of %d tubes are used; raise --connections to use more", c.Connections, c.Tubes)
 	}
 }
 

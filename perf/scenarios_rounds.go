@@ -65,7 +65,7 @@ func (s *session) rounds(doing string, before, after func() error, round func(ti
 			break
 		}
 		if failed == nil && m.elapsed < left && m.rec.jobs == 0 {
-			failed = errors.New("of the jobs that were put none came")
+			failed = errors.New("of the jobs that were put, none came")
 			break
 		}
 		if warming {

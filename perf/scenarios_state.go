@@ -63,7 +63,7 @@ func (s *session) memoryPer(thing string, before, after int64, n int) {
 	if before > 0 && after > 0 && n > 0 {
 		s.figure("memory per "+thing, "B", float64(after-before)/float64(n), false)
 		if !s.target.started() {
-			s.note("memory that the server had taken for something else before, and uses again, is not in the memory per %s; only one that --server starts is sure to have none", thing)
+			s.note("the memory per %s leaves out what the server had taken before for something else and uses again; only a server that --server starts is sure to have none", thing)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func (s *session) report(m *measurement, p *plan) Load {
 		if m.threads < cpus {
 			advice = fmt.Sprintf("; try --threads %d", m.threads+1)
 		}
-		s.note("%sa thread of the client was busy more than %.0f %% of the time, so it may be what was measured%s", in, 100*clientBusy, advice)
+		s.note("%sa thread of the client was busy more than %.0f %% of the time, so the client may be what was measured%s", in, 100*clientBusy, advice)
 	}
 	if late := float64(l.Late) / float64(l.Late+l.Jobs); late > lateJobs {
 		s.note("%sthe rate was not reached: %.0f %% of the jobs were still waiting to be sent at the end", in, 100*late)

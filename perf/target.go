@@ -20,7 +20,7 @@ var ErrNoServer = errors.New("no server")
 
 // errOtherProtocol means that there is a server which does not understand the
 // scenario's protocol, so waiting for it is of no use.
-var errOtherProtocol = errors.New("it speaks another protocol than the scenario")
+var errOtherProtocol = errors.New("it does not speak the scenario's protocol")
 
 // A Target is a server to put load on. It is for one goroutine: a session starts
 // and stops it, and sets Addr, Pid and Version.
@@ -90,7 +90,7 @@ func (t *Target) usage() procUsage { return usageOf(t.Pid) }
 func (t *Target) start(ctx context.Context, binlog []string) (err error) {
 	if !t.started() {
 		if t.Pid != 0 && !t.usage().known {
-			return fmt.Errorf("%w in process %d: what it uses cannot be read", ErrNoServer, t.Pid)
+			return fmt.Errorf("%w in process %d: its CPU and memory cannot be read", ErrNoServer, t.Pid)
 		}
 		return t.waitUntilReady(ctx, nil)
 	}

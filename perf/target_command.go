@@ -24,7 +24,7 @@ func ParseServer(text string) (*Target, error) {
 	case len(argv) == 0:
 		return nil, fmt.Errorf("server %q: there is no command", text)
 	case !strings.Contains(command, "{port}"):
-		return nil, fmt.Errorf("server %q: the command does not say {port}, so it cannot be told where to listen", text)
+		return nil, fmt.Errorf("server %q: the command has no {port}, so the server cannot be told where to listen", text)
 	}
 	if name == "" {
 		name = filepath.Base(argv[0])

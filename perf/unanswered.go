@@ -103,7 +103,7 @@ func (l *load) describeMissing() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of the jobs that were put %s did not come within %v after the load", count(float64(n)), l.patience())
+	return fmt.Sprintf("of the jobs that were put, %s did not come within %v after the load", count(float64(n)), l.patience())
 }
 
 // patience is how long answers and jobs are waited for after the load: the last

@@ -30,13 +30,13 @@ func (o *options) serverFlags(fs *pflag.FlagSet) {
 		fs.StringVar(&o.addr, "addr", "", "load the server at `HOST[:PORT]` or unix:PATH, which runs already; without a port, 11300, or 4730 for Gearman")
 		fs.IntVar(&o.pid, "pid", 0, "`PID` of the server at --addr, whose CPU and memory are then measured")
 	}
-	fs.StringArrayVar(&o.servers, "server", nil, "start a server by `NAME=COMMAND`, in which {port} stands for its port, {port2} for another free one and {dir} for a fresh directory")
+	fs.StringArrayVar(&o.servers, "server", nil, "start a server with `NAME=COMMAND`; in it {port} stands for its port, {port2} for another free one and {dir} for a fresh directory")
 	fs.StringVar(&o.tempDir, "temp-dir", "", "make {dir} in `DIR`, which decides on the disk (default the system's)")
-	fs.DurationVar(&o.startTimeout, "start-timeout", 5*time.Minute, "a server may take `DURATION` until it answers")
+	fs.DurationVar(&o.startTimeout, "start-timeout", 5*time.Minute, "wait up to `DURATION` for a server to answer")
 	if o.command != "check" {
 		if o.command == "compare" {
-			fs.StringVar(&o.baseline, "baseline", "", "the server that ratios are to, by `NAME` (default the last)")
-			fs.IntVar(&o.rounds, "rounds", 5, "run each server `N` times, in turn A B A B; each ratio is of two runs of a round")
+			fs.StringVar(&o.baseline, "baseline", "", "compute ratios to the server called `NAME` (default the last)")
+			fs.IntVar(&o.rounds, "rounds", 5, "run each server `N` times, in turn, A B A B; each ratio is of two runs in one round")
 		} else {
 			fs.IntVar(&o.rounds, "rounds", 1, "run `N` times")
 		}
@@ -54,25 +54,25 @@ func loadFlags(fs *pflag.FlagSet, c *perf.Config) {
 	fs.IntVarP(&c.Connections, "connections", "c", c.Connections, "`N` connections that put and take")
 	fs.IntVar(&c.Producers, "producers", c.Producers, "`N` connections that put, where others take")
 	fs.IntVar(&c.Workers, "workers", c.Workers, "`N` connections that wait in reserve")
-	fs.IntVarP(&c.Depth, "depth", "d", c.Depth, "`N` commands in flight on a connection; of a producer with workers, jobs")
+	fs.IntVarP(&c.Depth, "depth", "d", c.Depth, "`N` commands in flight on a connection; for producers with workers, jobs under way")
 	fs.IntVar(&c.Tubes, "tubes", c.Tubes, "`N` tubes, which connections use in turn")
 	fs.IntVar(&c.Watch, "watch", c.Watch, "`N` tubes that a connection watches")
 	fs.Var(&c.Body, "body", "bodies of `BYTES`: a number, or a distribution such as uniform:64-4096, exp:512, list:16,128,4096;\n"+
-		"at least 12 where workers wait, and 24 in check, which is what a client has to note in them")
+		"at least 12 where workers wait, and 24 in check: room for what the client writes into them")
 	fs.StringVar(&c.Content, "content", c.Content, "make bodies of `WHAT`: text, random or zero")
 	fs.Var(&c.Priority, "priority", "put with priority `PRI`, a number or a distribution")
 	fs.Var(&c.Delay, "delay", "put with a delay of `SECONDS`, a number or a distribution")
 	fs.IntVar(&c.TTR, "ttr", c.TTR, "put with a time to run of `SECONDS`")
-	fs.VarP(&c.Rate, "rate", "r", "open loop: `N` jobs a second, or a part, such as 70%, of what a closed loop does just before,\n"+
-		"and then with 8 times its depth, if that is 2 or more; latencies from when each was due; 0 is a closed loop alone")
-	fs.BoolVar(&c.Poisson, "poisson", c.Poisson, "arrivals of the open loop at random distances")
+	fs.VarP(&c.Rate, "rate", "r", "open loop: `N` jobs a second, or a share, such as 70%, of what a closed loop does just before,\n"+
+		"then with 8 times its depth if that is 2 or more; latencies count from when jobs were due; 0 is a closed loop alone")
+	fs.BoolVar(&c.Poisson, "poisson", c.Poisson, "let jobs of the open loop arrive at random intervals")
 	fs.IntVar(&c.Jobs, "jobs", c.Jobs, "`N` jobs waiting (backlog, restart) or in a round (produce, consume, gearman-background, gearman-grab)")
 	fs.IntVar(&c.Beside, "beside", c.Beside, "`N` other tubes (manytubes) or idle connections (idle)")
-	fs.StringVar(&c.Sync, "sync", c.Sync, "sync the binlog (durable, restart) every `MS`, or never; not with --addr, or if the command says {dir}")
-	fs.DurationVar(&c.WarmUp, "warm-up", c.WarmUp, "load for `DURATION` before it is measured")
+	fs.StringVar(&c.Sync, "sync", c.Sync, "sync the binlog (durable, restart) every `MS`, or never; not with --addr, or if the command has {dir}")
+	fs.DurationVar(&c.WarmUp, "warm-up", c.WarmUp, "load for `DURATION` before measuring")
 	fs.DurationVarP(&c.Duration, "duration", "t", c.Duration, "measure for `DURATION`")
-	fs.DurationVar(&c.Grace, "grace", c.Grace, "wait for answers at the end for `DURATION`")
-	fs.IntVar(&c.Threads, "threads", c.Threads, "`N` threads of the client, at most one a connection (default one a CPU, or one for two if the server is on this machine)")
+	fs.DurationVar(&c.Grace, "grace", c.Grace, "wait up to `DURATION` for answers at the end")
+	fs.IntVar(&c.Threads, "threads", c.Threads, "use `N` client threads, at most one per connection (default one per CPU, or per two CPUs if the server is on this machine)")
 }
 
 const overview = `Usage: sheafperf run SCENARIO… [FLAGS] --addr HOST[:PORT] | --server 'NAME=COMMAND … {port}'
@@ -81,13 +81,13 @@ const overview = `Usage: sheafperf run SCENARIO… [FLAGS] --addr HOST[:PORT] | 
        sheafperf list
        sheafperf --version
 
-Loads servers that speak beanstalkd's protocol or Gearman's, and says what it takes.
+Loads servers that speak beanstalkd's protocol or Gearman's, and measures or checks them.
 
   run       throughput, latency, CPU and memory of a server
-  compare   the same of several, in turn A B A B, with ratios of neighbouring runs
-  check     whether no job is lost, damaged, mixed up with another or before its delay is over,
-            and none comes again but after a release or a kick; exit status 1 if not. Of the
-            order of jobs, only that none waits for one of its tube that is less urgent
+  compare   the same of several, in turn, A B A B, with ratios of neighbouring runs
+  check     that no job is lost, damaged, mixed up with another or early, and that none comes
+            again except after a release or a kick; exit status 1 if one is. Of the order of
+            jobs, only that none is passed over for a less urgent one of its tube
   list      the scenarios, their presets and their numbers
 
 sheafperf COMMAND --help shows the flags, sheafperf COMMAND SCENARIO --help also a scenario's numbers.

@@ -95,9 +95,9 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		_, err := fmt.Fprintln(out, "sheafperf", program.Version(version))
 		return err
 	case "":
-		return usageError{errors.New("what is to be done? run, compare, check or list")}
+		return usageError{errors.New("no command given: use run, compare, check or list")}
 	default:
-		return usageError{fmt.Errorf("unknown command %q: there are run, compare, check and list", name)}
+		return usageError{fmt.Errorf("unknown command %q: use run, compare, check or list", name)}
 	}
 	o, err := parse(name, args)
 	if err != nil {

@@ -304,7 +304,7 @@ func TestCompare(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	measured(t, append([]string{"check", sheafd(t, "sheafd"), "--threads=2", "--watch=3", "--body=uniform:0-3000"}, short...)...).
-		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "delayed on sheafd: ok: ", "no job was lost, damaged or mixed up, and none came again but after a release")
+		has(t, 0, "mixed on sheafd: ok: ", "fanin on sheafd: ok: ", "handoff on sheafd: ok: ", "delayed on sheafd: ok: ", "no job was lost, damaged or mixed up, and none came again except after a release")
 }
 
 // A verdict that cannot be written is no good one.
@@ -353,7 +353,7 @@ func TestServerThatRuns(t *testing.T) {
 	defer c.Close()
 	pid := strconv.Itoa(cmd.Process.Pid)
 	args := append([]string{"run", "produce", "manytubes", "--addr=unix:" + sock, "--pid=" + pid}, small...)
-	measured(t, args...).has(t, 0, "µs of CPU an operation", "beside 50 tubes")
+	measured(t, args...).has(t, 0, "µs of CPU per operation", "beside 50 tubes")
 	perform(t, func(p *os.Process) {
 		underLoad("unix", sock)
 		p.Signal(syscall.SIGINT)
@@ -375,7 +375,7 @@ func TestInterrupt(t *testing.T) {
 			p.Signal(syscall.SIGINT)
 		}, args...)
 	}
-	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted: the figures are of the time until then")
+	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=10ms").has(t, 130, "ops/s", "interrupted: the figures cover the time until then")
 	start("run", "cycle", sheafd(t, "sheafd"), "--duration=1h", "--warm-up=1h").has(t, 130, "interrupted")
 	start("check", "handoff", sheafd(t, "sheafd"), "--duration=1h").has(t, 130, "ok until it was interrupted")
 	// A terminal that is closed, and timeout(1), send theirs twice: perform sees
@@ -414,7 +414,7 @@ func TestServerThatDies(t *testing.T) {
 func TestSyncAsTold(t *testing.T) {
 	for server, want := range map[string]string{
 		sheafd(t, "sheafd"):               "sync 0;",
-		sheafd(t, "sheafd") + " -b {dir}": "sync as the server was told;",
+		sheafd(t, "sheafd") + " -b {dir}": "sync set by the server;",
 	} {
 		measured(t, "run", "durable", server, "--warm-up=0").has(t, 0, want)
 	}
@@ -426,7 +426,7 @@ func TestUsage(t *testing.T) {
 		code int
 		want []string
 	}{
-		{nil, 2, []string{"what is to be done?"}},
+		{nil, 2, []string{"no command given"}},
 		{[]string{"help"}, 0, []string{"Usage: sheafperf run", "compare", "check", "list"}},
 		{[]string{"--help"}, 0, []string{"Usage: sheafperf run"}},
 		{[]string{"list"}, 0, []string{"cycle-8x64", "8 connections × 64 in flight", "backlog-10m", "mixed", "uniform:1-2 s"}},
@@ -437,39 +437,39 @@ func TestUsage(t *testing.T) {
 		{[]string{"compare", "handoff", "-h"}, 0, []string{"Usage: sheafperf compare", "--baseline", "(default 32)", "those of handoff"}},
 		{[]string{"check", "-h"}, 0, []string{"Usage: sheafperf check", "--grace"}},
 		{[]string{"dance"}, 2, []string{`unknown command "dance"`, "see sheafperf --help"}},
-		{[]string{"run", "--addr=x"}, 2, []string{"which scenario?", "see sheafperf run --help"}},
+		{[]string{"run", "--addr=x"}, 2, []string{"no scenario given", "see sheafperf run --help"}},
 		{[]string{"check", "--nonsense"}, 2, []string{"see sheafperf check --help"}},
 		{[]string{"run", "cycle", "--addr=x:y"}, 2, []string{"--addr x:y: must be HOST, HOST:PORT or unix:PATH"}},
 		{[]string{"run", "cycle", "--addr=unix:"}, 2, []string{"--addr unix:: the path is missing"}},
-		{[]string{"run", "durable", "--addr=x", "--sync=50"}, 2, []string{"--sync: there is no use for it with --addr"}},
-		{[]string{"run", "durable", "--server=x {port} {dir}", "--sync=50"}, 2, []string{"--sync: there is no use for it where the command says {dir}"}},
-		{[]string{"run", "durable-never", "--server=x {port} {dir}"}, 2, []string{"durable-never: how the binlog is synced", "durable is the scenario for that"}},
-		{[]string{"run", "durable", "--server=x {port}", "--sync=as the server was told"}, 2, []string{"--sync as the server was told: must be a number"}},
+		{[]string{"run", "durable", "--addr=x", "--sync=50"}, 2, []string{"--sync has no effect with --addr"}},
+		{[]string{"run", "durable", "--server=x {port} {dir}", "--sync=50"}, 2, []string{"--sync has no effect where the command has {dir}"}},
+		{[]string{"run", "durable-never", "--server=x {port} {dir}"}, 2, []string{"durable-never: it cannot set how the binlog is synced", "; use durable"}},
+		{[]string{"run", "durable", "--server=x {port}", "--sync=set by the server"}, 2, []string{"--sync set by the server: must be a number"}},
 		{[]string{"compare", "cycle", "durable", "--server=a=x {port} -b{dir}", "--server=b=y {port}"}, 2, []string{"durable: the binlog of a is synced", "that of b as --sync says"}},
-		{[]string{"run", "consume", "--addr=x", "--delay=1"}, 2, []string{"--delay: there is no use for it in consume"}},
-		{[]string{"run", "cycle"}, 2, []string{"which server?"}},
+		{[]string{"run", "consume", "--addr=x", "--delay=1"}, 2, []string{"--delay has no effect in consume"}},
+		{[]string{"run", "cycle"}, 2, []string{"no server given"}},
 		{[]string{"run", "nix", "--addr=x"}, 2, []string{`no scenario "nix"`}},
-		{[]string{"run", "cycle", "--addr=x", "--server=y {port}"}, 2, []string{"do not go together"}},
-		{[]string{"run", "cycle", "--server=y"}, 2, []string{"does not say {port}"}},
-		{[]string{"compare", "--server=y {port}"}, 2, []string{"twice or more"}},
+		{[]string{"run", "cycle", "--addr=x", "--server=y {port}"}, 2, []string{"cannot be used together"}},
+		{[]string{"run", "cycle", "--server=y"}, 2, []string{"has no {port}"}},
+		{[]string{"compare", "--server=y {port}"}, 2, []string{"at least twice"}},
 		{[]string{"compare", "--server=y {port}", "--server=y {port}"}, 2, []string{"two servers are called y"}},
 		{[]string{"run", "cycle", "--addr=x", "--body=foo:1"}, 2, []string{"--body", `unknown distribution "foo"`}},
 		{[]string{"run", "cycle", "--addr=x", "--depth=0", "--watch=9"}, 2, []string{"--depth 0: must be at least 1", "--watch 9: must be at most --tubes, which is 8"}},
 		{[]string{"run", "cycle", "--addr=x", "--body=1G", "-c=4096"}, 2, []string{"cycle: --body 1073741824: with 4,096 connections at once the client takes about 16386.0 GiB of memory, and it may have", "lower --body"}},
-		{[]string{"run", "cycle", "--addr=x", "--ttr=5000000000"}, 2, []string{"cycle: --ttr 5000000000: must stay below 2^32"}},
+		{[]string{"run", "cycle", "--addr=x", "--ttr=5000000000"}, 2, []string{"cycle: --ttr 5000000000: must be below 2^32"}},
 		{[]string{"run", "cycle", "--addr=x", "--pid=-5"}, 2, []string{"--pid -5: must be the number of a process"}},
 		{[]string{"run", "cycle", "--addr=x", "--tubes=0"}, 2, []string{"sheafperf: cycle: --tubes 0: must be at least 1; see"}},
-		{[]string{"run", "handoff", "--addr=x", "-c", "3"}, 2, []string{"--connections: there is no use for it in handoff"}},
+		{[]string{"run", "handoff", "--addr=x", "-c", "3"}, 2, []string{"--connections has no effect in handoff"}},
 		{[]string{"run", "cycle", "--addr=x", "-c", "0"}, 2, []string{"--connections 0: must be at least 1"}},
 		{[]string{"run", "handoff", "--addr=x", "--workers=0"}, 2, []string{"--workers 0: must be at least 1"}},
-		{[]string{"run", "handoff", "--addr=x", "--producers=16", "--workers=4"}, 2, []string{"4 workers, each of which watches 1 tube, leave some of 16 tubes without one; --watch 4 would do"}},
+		{[]string{"run", "handoff", "--addr=x", "--producers=16", "--workers=4"}, 2, []string{"4 workers, each of which watches 1 tube, leave some of 16 tubes unwatched; --watch 4 would be enough"}},
 		{[]string{"run", "backlog", "--addr=x", "--jobs=0"}, 2, []string{"--jobs 0: must be at least 1"}},
 		{[]string{"run", "restart", "--addr=x"}, 2, []string{"it must be given with --server"}},
 		{[]string{"check", "restart", "--server=x {port}"}, 2, []string{"restart cannot be checked"}},
-		{[]string{"run", "restart", "--server=x {port}", "--rate=5"}, 2, []string{"--rate: there is no use for it in restart"}},
-		{[]string{"run", "restart", "--server=x {port}", "-t", "3s"}, 2, []string{"--duration: there is no use for it in restart"}},
-		{[]string{"run", "produce", "--addr=x", "--watch=2"}, 2, []string{"--watch: there is no use for it in produce"}},
-		{[]string{"run", "cycle", "--addr=x", "--poisson"}, 2, []string{"--poisson: there is no use for it without --rate"}},
+		{[]string{"run", "restart", "--server=x {port}", "--rate=5"}, 2, []string{"--rate has no effect in restart"}},
+		{[]string{"run", "restart", "--server=x {port}", "-t", "3s"}, 2, []string{"--duration has no effect in restart"}},
+		{[]string{"run", "produce", "--addr=x", "--watch=2"}, 2, []string{"--watch has no effect in produce"}},
+		{[]string{"run", "cycle", "--addr=x", "--poisson"}, 2, []string{"--poisson has no effect without --rate"}},
 		{[]string{"run", "cycle", "--addr=x", "--temp-dir=/tmp"}, 2, []string{"--temp-dir is for --server"}},
 		{[]string{"run", "cycle", "--addr=x", "--rate=70%%"}, 2, []string{"--rate", `"70%%" is neither`}},
 		{[]string{"run", "cycle", "--addr=127.0.0.1:1", "--pid=2147483647"}, 1, []string{"process 2147483647"}},
@@ -520,9 +520,9 @@ func TestGearman(t *testing.T) {
 		has(t, 0, "gearman-foreground: ", "gearman-background: ", "gearman-grab: ", "new / old", "round trip p99.9", "submit p99.9", "grab p99.9", "NO_JOB per job")
 	measured(t, append([]string{"check", "gearman", server("gearmand")}, flags...)...).
 		has(t, 0, "gearman-foreground on gearmand: ok: ", "gearman-background on gearmand: ok: ", "gearman-grab on gearmand: ok: ")
-	perform(t, nil, "run", "cycle", server("gearmand")).has(t, 1, "it speaks another protocol than the scenario")
-	perform(t, nil, "run", "gearman-grab", sheafd(t, "sheafd")).has(t, 1, "it speaks another protocol than the scenario")
-	perform(t, nil, "run", "gearman", server("gearmand"), "--priority=5").has(t, 2, "--priority: there is no use for it in gearman-foreground, gearman-background, gearman-grab")
+	perform(t, nil, "run", "cycle", server("gearmand")).has(t, 1, "it does not speak the scenario's protocol")
+	perform(t, nil, "run", "gearman-grab", sheafd(t, "sheafd")).has(t, 1, "it does not speak the scenario's protocol")
+	perform(t, nil, "run", "gearman", server("gearmand"), "--priority=5").has(t, 2, "--priority has no effect in gearman-foreground, gearman-background, gearman-grab")
 	perform(t, nil, "run", "gearman", "--addr=localhost").has(t, 1, "no server at localhost:4730")
 }
 

@@ -89,11 +89,11 @@ func parse(command string, args []string) (*options, error) {
 func (o *options) rejectUnused(fs *pflag.FlagSet, names []string) (err error) {
 	unused := o.unused()
 	if fs.Changed("poisson") && !slices.ContainsFunc(o.loads, func(l perf.Choice) bool { return l.Config.Rate != perf.Rate{} }) && !slices.Contains(unused, "poisson") {
-		return usageError{errors.New("--poisson: there is no use for it without --rate")}
+		return usageError{errors.New("--poisson has no effect without --rate")}
 	}
 	fs.Visit(func(f *pflag.Flag) {
 		if slices.Contains(unused, f.Name) {
-			err = usageError{fmt.Errorf("--%s: there is no use for it in %s", f.Name, strings.Join(names, ", "))}
+			err = usageError{fmt.Errorf("--%s has no effect in %s", f.Name, strings.Join(names, ", "))}
 		}
 	})
 	return err
@@ -127,7 +127,7 @@ func (o *options) names(args []string) ([]string, error) {
 	case o.command == "check":
 		return perf.DefaultChecks, nil
 	}
-	return nil, usageError{errors.New("which scenario? sheafperf list shows those that there are")}
+	return nil, usageError{errors.New("no scenario given; sheafperf list shows them")}
 }
 
 // family returns the scenarios that a name stands for. Those of "all" speak one
@@ -150,27 +150,27 @@ func (o *options) family(name string) (names []string) {
 func (o *options) resolveServers() error {
 	switch {
 	case o.addr == "" && len(o.servers) == 0:
-		return usageError{errors.New("which server? --addr HOST[:PORT] is one that runs, --server 'NAME=COMMAND … {port}' is started")}
+		return usageError{errors.New("no server given: use --addr HOST[:PORT] for one that runs, or --server 'NAME=COMMAND … {port}' to start one")}
 	case o.addr != "" && len(o.servers) > 0:
-		return usageError{errors.New("--addr and --server do not go together")}
+		return usageError{errors.New("--addr and --server cannot be used together")}
 	case o.command == "compare" && len(o.servers) < 2:
-		return usageError{errors.New("compare wants --server twice or more")}
+		return usageError{errors.New("compare needs --server at least twice")}
 	case o.command == "run" && len(o.servers) > 1:
-		return usageError{errors.New("run wants one server; compare takes several")}
+		return usageError{errors.New("run takes one server; compare takes several")}
 	case o.restarts() && o.command == "check":
 		return usageError{errors.New("restart cannot be checked: it forgets what it has put")}
 	case o.restarts() && o.addr != "":
 		return usageError{errors.New("restart kills the server and starts it again, so it must be given with --server")}
 	case o.tempDir != "" && o.addr != "":
-		return usageError{errors.New("--temp-dir is for --server; one that runs has its directory")}
+		return usageError{errors.New("--temp-dir is for --server; a server that runs already has its directory")}
 	case o.pid != 0 && o.addr == "":
-		return usageError{errors.New("--pid is for --addr; of a server that is started here it is known")}
+		return usageError{errors.New("--pid is for --addr; that of a server which --server starts is known")}
 	case o.pid < 0:
 		return usageError{fmt.Errorf("--pid %d: must be the number of a process", o.pid)}
 	case o.rounds < 1:
 		return usageError{fmt.Errorf("--rounds %d: must be at least 1", o.rounds)}
 	case o.json && o.markdown:
-		return usageError{errors.New("--json and --markdown do not go together")}
+		return usageError{errors.New("--json and --markdown cannot be used together")}
 	}
 	if o.addr != "" {
 		addr, err := address(o.addr, o.defaultPort())
@@ -218,14 +218,14 @@ func (o *options) settleSync(given bool) error {
 		case l.Config.Sync == "" || len(with) == 0:
 			continue
 		case l.Of != "":
-			return usageError{fmt.Errorf("%s: how the binlog is synced is not for it to say with --addr, or where the command says {dir}: %s is the scenario for that", l.Name, l.Of)}
+			return usageError{fmt.Errorf("%s: it cannot set how the binlog is synced with --addr, or where the command has {dir}; use %s", l.Name, l.Of)}
 		case len(without) > 0:
-			return usageError{fmt.Errorf("%s: the binlog of %s is synced as its command says, which has a {dir}, and that of %s as --sync says: say {dir} in all commands or in none",
+			return usageError{fmt.Errorf("%s: the binlog of %s is synced as its command says, which has {dir}, and that of %s as --sync says: use {dir} in all commands or in none",
 				l.Name, strings.Join(with, ", "), strings.Join(without, ", "))}
 		case given && o.addr != "":
-			return usageError{fmt.Errorf("--sync: there is no use for it with --addr: that server runs already")}
+			return usageError{fmt.Errorf("--sync has no effect with --addr: that server runs already")}
 		case given:
-			return usageError{fmt.Errorf("--sync: there is no use for it where the command says {dir}: how its binlog is synced has to be said there, too")}
+			return usageError{fmt.Errorf("--sync has no effect where the command has {dir}: it must then also say how its binlog is synced")}
 		}
 		l.Config.Sync = perf.SyncAsTold
 	}
