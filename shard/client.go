@@ -192,3 +192,92 @@ func (c *Client) expire(s *Shard) int64 {
 	}
 	return next
 }
+
+func (s *Shard) use(c *Client, name string) *Tube {
+	t := s.tube(name)
+	t.using++
+	c.using = t
+	return t
+}
+
+func (s *Shard) unuse(c *Client, t *Tube) {
+	t.using--
+	if c.using == t {
+		c.using = nil
+	}
+	s.drop(t)
+}
+
+func (s *Shard) watch(c *Client, name string) *Tube {
+	t := s.tube(name)
+	s.newWatch(c, t)
+	return t
+}
+
+func (s *Shard) newWatch(c *Client, t *Tube) *watch {
+	w := &watch{client: c, tube: t}
+	c.addWatch(w)
+	t.watching++
+	if c.waiter.inbox != nil {
+		t.function.workers++
+	}
+	if c.dozing {
+		t.function.sleepers.append(w)
+	}
+	return w
+}
+
+func (s *Shard) ignore(c *Client, t *Tube) {
+	s.unwatch(c.watchOn(t))
+}
+
+// unwatch ends a watch.
+func (s *Shard) unwatch(w *watch) {
+	c, t := w.client, w.tube
+	if c.waiter.inbox != nil {
+		t.function.workers--
+	}
+	if c.dozing {
+		t.function.sleepers.remove(w)
+	}
+	c.removeWatch(w)
+	t.watching--
+	s.drop(t)
+}
+
+// giveBack makes the jobs that a client holds ready again, in the order in which
+// it had reserved them, and ends its wait. It does a step of that, and reports
+// whether there is more to do.
+func (s *Shard) giveBack(c *Client) (more bool) {
+	s.leave(c)
+	for range stepJobs {
+		j := c.heldList.head
+		if j == nil || s.filled() {
+			break
+		}
+		s.unreserve(j)
+		s.giveUp(j)
+	}
+	return c.heldList.head != nil
+}
+
+// detach forgets a client. It leaves its tubes in the order of the reference,
+// which the list of tubes shows: always the first of the watch list, whose
+// place the last one takes, and at the end the one that it uses. What it has
+// and nobody but itself waits for is nobody's any more. It does a step of that,
+// and reports whether there is more to do.
+func (s *Shard) detach(c *Client) (more bool) {
+	if s.deafen(c) || s.giveBack(c) {
+		return true
+	}
+	for len(c.watches) > 0 {
+		s.unwatch(c.watches[0])
+	}
+	if c.using != nil {
+		s.unuse(c, c.using)
+	}
+	s.unschedule(&c.due)
+	s.holders.remove(c.number)
+	c.number = 0
+	return false
+}

@@ -1,6 +1,38 @@
 package shard
 
-// What Gearman's administration asks for.
+// Functions: what of a tube is Gearman's, and what Gearman's administration asks for.
+
+// function is what of a tube is Gearman's. A tube has it once Gearman has named
+// it, and then stays until it is dropped.
+type function struct {
+	uniques  map[taskKey]*job
+	most     int       // uniques that there were, see remove
+	place    int       // in the shard's list of those that have uniques, if it has
+	sleepers watchList // workers that are told when there is a job
+	workers  int
+	limits   [3]uint32 // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
+	dropped  bool      // it is being dropped, and was not named since
+}
+
+// asFunction returns t's function, made if need be.
+func (t *Tube) asFunction() *function {
+	if t.function == nil {
+		t.function = &function{uniques: make(map[taskKey]*job)}
+	}
+	t.function.dropped = false
+	return t.function
+}
+
+// bandOf returns which of Gearman's three priorities a priority counts as.
+func bandOf(pri uint32) int {
+	switch {
+	case pri < PriNormal:
+		return 0
+	case pri < PriLow:
+		return 1
+	}
+	return 2
+}
 
 // Lists is what some rare requests are answered with, or ask with.
 type Lists struct {

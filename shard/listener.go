@@ -1,0 +1,123 @@
+package shard
+
+import "unsafe"
+
+// The clients that wait for the end of a Gearman job, and what they are told of it.
+
+// listener is a client that waits for a job, once for each time that it has
+// submitted it. It is in the list of the job's task, in the order of submitting,
+// and in that of the client.
+type listener struct {
+	client                 *Client
+	job                    *job
+	prev, next             *listener // of the task
+	clientPrev, clientNext *listener
+}
+
+// listenerFootprint is the same for a listener.
+const listenerFootprint = int64(unsafe.Sizeof(listener{}))
+
+// listen has c wait for j.
+func (s *Shard) listen(c *Client, j *job, task *Task) {
+	l := &listener{client: c, job: j, prev: task.last, clientNext: c.listens}
+	if task.last == nil {
+		task.waiting = l
+	} else {
+		task.last.next = l
+	}
+	task.last = l
+	task.listeners++
+	if c.listens != nil {
+		c.listens.clientPrev = l
+	}
+	c.listens = l
+	s.memory.charge(listenerFootprint)
+}
+
+// unlisten takes l off both lists.
+func (s *Shard) unlisten(l *listener, task *Task) {
+	if l.prev == nil {
+		task.waiting = l.next
+	} else {
+		l.prev.next = l.next
+	}
+	if l.next == nil {
+		task.last = l.prev
+	} else {
+		l.next.prev = l.prev
+	}
+	task.listeners--
+	if l.clientPrev == nil {
+		l.client.listens = l.clientNext
+	} else {
+		l.clientPrev.clientNext = l.clientNext
+	}
+	if l.clientNext != nil {
+		l.clientNext.clientPrev = l.clientPrev
+	}
+	s.memory.charge(-listenerFootprint)
+}
+
+// deafen ends all waits of a client that is going. A job in the foreground that
+// nobody else waits for goes with it, if no worker has it. It does a step of that,
+// and reports whether there is more to do.
+func (s *Shard) deafen(c *Client) (more bool) {
+	for range stepJobs {
+		l := c.listens
+		if l == nil || s.filled() {
+			break
+		}
+		j := l.job
+		s.unlisten(l, s.taskOf(j))
+		if s.abandoned(j) && j.state != reserved {
+			s.remove(j)
+			s.discard(j)
+		}
+	}
+	return c.listens != nil
+}
+
+// abandoned tells whether nobody waits for j, which is in the foreground. (What was
+// put is if it was cancelled: nobody can.)
+func (s *Shard) abandoned(j *job) bool {
+	return j.foreground && (j.tasked == 0 || s.taskOf(j).listeners == 0)
+}
+
+// tell sends the clients that wait for j an event.
+func (s *Shard) tell(j *job, task *Task, e Event) {
+	e.ID = j.id
+	for l := task.waiting; l != nil; l = l.next {
+		one := e
+		s.send(l.client, &one, s.logs(j))
+	}
+}
+
+// finish is tellEnd for a job that is at its end, with which nothing is coalesced any
+// more.
+func (s *Shard) finish(j *job, kind EventKind, data []byte) {
+	s.tellEnd(j, kind, data)
+	if task := s.taskOf(j); task != nil {
+		s.forgetKey(j, task)
+	}
+}
+
+// tellEnd tells the clients that wait for j, if there are any, how it has ended, and
+// has nobody wait for it any more. It does nothing for a job without a task.
+func (s *Shard) tellEnd(j *job, kind EventKind, data []byte) {
+	task := s.taskOf(j)
+	if task == nil {
+		return
+	}
+	s.tell(j, task, Event{Kind: kind, Data: data})
+	for l := task.waiting; l != nil; l = task.waiting {
+		s.unlisten(l, task)
+	}
+}
+
+// send has c get an event at the end of the batch. If logged, that is when the
+// log has the batch, without which the event may not be true.
+func (s *Shard) send(c *Client, e *Event, logged bool) {
+	if c.waiter.inbox != nil {
+		s.held.events = append(s.held.events, sent{c.waiter.inbox, e, logged})
+	}
+}

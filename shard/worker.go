@@ -1,0 +1,191 @@
+package shard
+
+// Gearman's workers: how they sleep until there is a job, what they report of the
+// one they have, and what becomes of it when they give it back.
+
+// term sets the deadline of a job that c, a Gearman worker, gets now: that of
+// its TTR if it was put by beanstalkd's put, and that of the function's timeout if
+// the worker has said one, whichever comes first. It returns its place among the
+// others.
+func (s *Shard) term(j *job, c *Client) key {
+	at := int64(noDeadline)
+	if j.tasked == 0 {
+		at = s.now + int64(j.ttr)*second
+	}
+	if w := c.watchOn(s.tubeOf(j)); w != nil && w.timeout != 0 {
+		if end := s.now + int64(w.timeout)*second; end <= at {
+			at, j.fails = end, true
+		} else {
+			c.note(j).end = end
+		}
+	}
+	return s.deadlineAt(j, at)
+}
+
+// heldBy returns the job with that id if c has it, else nil.
+func (s *Shard) heldBy(c *Client, id uint64) *job {
+	if j := s.job(id); j != nil && j.state == reserved && s.holderOf(j) == c {
+		return j
+	}
+	return nil
+}
+
+// report serves Report: what a worker says of a job that it has.
+func (s *Shard) report(r *Request) {
+	j := s.heldBy(r.Client, r.ID)
+	if j == nil {
+		r.Status = NotFound
+		return
+	}
+	task := s.taskOf(j)
+	switch kind := EventKind(r.N); kind {
+	case Data, Warning, Progress:
+		if task != nil {
+			if kind == Progress {
+				task.done, task.total = r.Pri, r.Delay
+			}
+			s.tell(j, task, Event{Kind: kind, Data: r.Body})
+			return
+		}
+		if kind == Progress {
+			n := r.Client.note(j)
+			n.done, n.total = r.Pri, r.Delay
+		}
+		if !j.fails { // who says something is alive
+			at := s.now + int64(j.ttr)*second
+			if n := r.Client.notes[j]; n != nil && n.end != 0 && n.end <= at {
+				at, j.fails = n.end, true
+			}
+			r.Client.held.fix(s.deadlineAt(j, at), j)
+		}
+	case Complete:
+		if s.failed && s.logs(j) {
+			r.Status = Failed
+			return
+		}
+		s.remove(j)
+		s.finish(j, Complete, r.Body)
+		s.tubeOf(j).deletes++
+		s.discard(j)
+	case Fail, Exception:
+		if task == nil && !j.foreground {
+			if s.refused(r) {
+				return
+			}
+		} else if s.failed && s.logs(j) {
+			r.Status = Failed
+			return
+		}
+		s.fail(j, kind, r.Body)
+	}
+}
+
+// fail ends j, which a worker has, as failed: what Gearman has submitted is gone
+// then, what beanstalkd's put has put is buried, unless it was cancelled.
+func (s *Shard) fail(j *job, kind EventKind, data []byte) {
+	s.remove(j)
+	if j.tasked != 0 || j.foreground {
+		s.finish(j, kind, data)
+		s.discard(j)
+		return
+	}
+	s.makeBuried(j)
+}
+
+// comesAgain tells whether j, which a client has had and is in no state now, is
+// for another to have. If it is of the foreground and nobody waits for it any
+// more, it goes.
+func (s *Shard) comesAgain(j *job) bool {
+	task := s.taskOf(j)
+	if s.failed && task != nil && task.listeners > 0 {
+		s.finish(j, Fail, nil) // nobody will get it
+	}
+	if s.abandoned(j) {
+		s.discard(j)
+		return false
+	}
+	if task == nil {
+		return true
+	}
+	task.retries++
+	task.done, task.total = 0, 0
+	return true
+}
+
+// giveUp makes j, which a client has had and is in no state now, ready again, if
+// it comes again.
+func (s *Shard) giveUp(j *job) {
+	if s.comesAgain(j) {
+		s.makeReady(j)
+	}
+}
+
+// canDo serves CanDo. It does not look at the client's other functions, of which
+// there may be many: if there is a job in one, the client does not sleep, or has
+// been told already.
+func (s *Shard) canDo(r *Request) {
+	c := r.Client
+	t := s.tube(r.Name)
+	t.asFunction()
+	r.Tube = t
+	w := c.watchOn(t)
+	if w == nil {
+		w = s.newWatch(c, t)
+	}
+	w.timeout = r.TTR
+	switch {
+	case r.N == 0:
+	case t.ready.len() > 0 && !t.paused() && !s.failed && !s.ending:
+		s.send(c, &Event{Kind: Wake}, false)
+	case len(c.watches) == 1: // it could not sleep here before
+		s.lull(c)
+	}
+}
+
+// doze serves Doze: the client is told by an event when there is a job in one of
+// the tubes that it watches, unless there is one now.
+func (s *Shard) doze(r *Request) {
+	c := r.Client
+	if s.hasJobFor(c) {
+		return
+	}
+	r.Status = NotFound
+	s.lull(c)
+}
+
+// hasJobFor tells whether c would be given a job if it asked. Nobody is once the
+// log has failed, or the server goes down.
+func (s *Shard) hasJobFor(c *Client) bool { return c.best() != nil && !s.failed && !s.ending }
+
+// lull has c told of the next job in the tubes that it watches.
+func (s *Shard) lull(c *Client) {
+	if !c.dozing {
+		c.dozing = true
+		for _, w := range c.watches {
+			w.tube.function.sleepers.append(w)
+		}
+	}
+}
+
+// rouse ends what lull began.
+func (s *Shard) rouse(c *Client) {
+	if c.dozing {
+		c.dozing = false
+		for _, w := range c.watches {
+			w.tube.function.sleepers.remove(w)
+		}
+	}
+}
+
+// wakeSleepers tells all workers that sleep until there is a job in t, which
+// there is now. All of them, as gearmand does: of one alone nobody knows whether
+// it will ever come.
+func (s *Shard) wakeSleepers(t *Tube) {
+	if t.function == nil || t.paused() || s.failed || s.ending {
+		return
+	}
+	for w := t.function.sleepers.head; w != nil; w = t.function.sleepers.head {
+		s.rouse(w.client)
+		s.send(w.client, &Event{Kind: Wake}, false)
+	}
+}
