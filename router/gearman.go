@@ -16,7 +16,7 @@ import (
 // than most bytes, see shard.NewInbox. Close ends the client.
 func (r *Router) NewGearmanClient(peer shard.Peer, most int64) (*Client, *shard.Inbox) {
 	b := shard.NewInbox(peer, most)
-	return r.newClient(shard.NewListener(b)), b
+	return r.newClient(shard.NewGearmanWaiter(b)), b
 }
 
 // CanDo watches a function. With a timeout, in seconds, a job that the client

@@ -313,8 +313,8 @@ func (s *Shard) check() error {
 	if got != sum {
 		fail("sums are %+v for %+v", got, sum)
 	}
-	if queued != s.queued || waiting != len(s.waits) {
-		fail("%d queued, %d waiting are counted for %d, %d", s.queued, len(s.waits), queued, waiting)
+	if queued != s.queued || waiting != len(s.waitingClients) {
+		fail("%d queued, %d waiting are counted for %d, %d", s.queued, len(s.waitingClients), queued, waiting)
 	}
 
 	for i, d := range s.dues {

@@ -184,7 +184,7 @@ func (c *Client) expire(s *Shard) int64 {
 		}
 		s.unreserve(j)
 		s.logChange(j, binlog.Ready, 0)
-		s.giveUp(j)
+		s.requeue(j)
 	}
 	next := c.soonest()
 	if c.queued {
@@ -256,7 +256,7 @@ func (s *Shard) giveBack(c *Client) (more bool) {
 			break
 		}
 		s.unreserve(j)
-		s.giveUp(j)
+		s.requeue(j)
 	}
 	return c.heldList.head != nil
 }
@@ -267,7 +267,7 @@ func (s *Shard) giveBack(c *Client) (more bool) {
 // and nobody but itself waits for is nobody's any more. It does a step of that,
 // and reports whether there is more to do.
 func (s *Shard) detach(c *Client) (more bool) {
-	if s.deafen(c) || s.giveBack(c) {
+	if s.unlistenSome(c) || s.giveBack(c) {
 		return true
 	}
 	for len(c.watches) > 0 {

@@ -135,7 +135,7 @@ func (s *Shard) reserveJob(r *Request, j *job) {
 		// or not delayed, may not.
 		return
 	}
-	s.revive(j)
+	s.reclaimKey(j)
 	s.remove(j)
 	s.makeReserved(j, r.Client)
 	r.Body = s.bodyFor(j, r.Client.waiter)
@@ -147,7 +147,7 @@ func (s *Shard) release(r *Request, j *job) {
 		return
 	}
 	s.remove(j)
-	if !s.comesAgain(j) {
+	if !s.prepareRetry(j) {
 		return
 	}
 	j.pri, j.delay = r.Pri, r.Delay
@@ -170,7 +170,7 @@ func (s *Shard) bury(r *Request, j *job) {
 		s.fail(j, Fail, nil)
 		return
 	}
-	if j.foreground && !s.keep(r, j, s.taskOf(j)) {
+	if j.foreground && !s.makeBackground(r, j, s.taskOf(j)) {
 		return
 	}
 	s.remove(j)

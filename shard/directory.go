@@ -118,7 +118,7 @@ func inNode(id uint64) uint64 {
 }
 
 // at returns where on its page an id is.
-func at(id uint64) uint64 { return id % pageSize }
+func inPage(id uint64) uint64 { return id % pageSize }
 
 // gone is in all places of a page that was taken out: whoever is about to enter
 // a job there finds that out.
@@ -213,7 +213,7 @@ func (d *Directory) Lookup(id uint64) int {
 	if p == nil {
 		return -1
 	}
-	return shardIn(p[at(id)].Load())
+	return shardIn(p[inPage(id)].Load())
 }
 
 // job returns the job with that id if it is on the calling shard, which has that
@@ -223,7 +223,7 @@ func (d *Directory) job(id uint64, shard int) *job {
 	if p == nil {
 		return nil
 	}
-	place := p[at(id)].Load()
+	place := p[inPage(id)].Load()
 	if shardIn(place) != shard {
 		return nil
 	}
@@ -241,7 +241,7 @@ func (d *Directory) enter(j *job, shard int) {
 // tryEnter is enter for a job that may not be the only one with its id. It
 // reports false if there is another, on any shard.
 func (d *Directory) tryEnter(j *job, shard int) bool {
-	p, i := d.page(j.id), at(j.id)
+	p, i := d.page(j.id), inPage(j.id)
 	place := uint64(shard+1)<<shardShift | uint64(j.ref())
 	for p == nil || !p[i].CompareAndSwap(0, place) { // once it is there, the page stays
 		if p != nil && p[i].Load() > gone {
@@ -257,7 +257,7 @@ func (d *Directory) tryEnter(j *job, shard int) bool {
 
 // leave says that the job, which is on the calling shard, is no more.
 func (d *Directory) leave(id uint64) {
-	p, i := d.page(id), at(id)
+	p, i := d.page(id), inPage(id)
 	p[i].Store(0)
 	// Of those who empty a page at the same time, the last one finds it empty.
 	if id>>groupBits < d.newest.Load() && p.empty(i/line*line, i/line*line+line) {
@@ -284,7 +284,7 @@ func (d *Directory) look(first uint64, shard int, f func(*job) bool) (next uint6
 			if p == nil {
 				continue
 			}
-			if place := p[at(id)].Load(); shardIn(place) == shard && !f(jobIn(place)) {
+			if place := p[inPage(id)].Load(); shardIn(place) == shard && !f(jobIn(place)) {
 				return id + 1
 			}
 		}

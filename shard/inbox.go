@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// EventKind says what an Event tells.
+// EventKind says what an Event is about.
 type EventKind uint8
 
-// The kinds. All but Wake and Expired are what a worker says of a job, and what
+// The kinds. All but Wake and Expired are what a worker reports of a job, and what
 // Report takes.
 const (
 	Wake      EventKind = iota // there may be a job: the answer to a Doze, later
 	Data                       // a part of the result
-	Warning                    //
+	Warning                    // likewise
 	Progress                   // how far it is; the worker's own words
 	Complete                   // the job is done; with the rest of the result
 	Fail                       // the job has failed
@@ -21,8 +21,7 @@ const (
 	Expired                    // the client had the job, and its time is over
 )
 
-// Event is something that a client hears of without having asked for it just
-// now.
+// Event tells a client something that is not the answer to a command.
 type Event struct {
 	next *Event
 	Kind EventKind
@@ -30,7 +29,7 @@ type Event struct {
 	Data []byte // immutable
 }
 
-// footprint is about how much memory the event takes, in bytes.
+// footprint returns about how many bytes of memory the event takes.
 func (e *Event) footprint() int64 { return 80 + int64(len(e.Data)) }
 
 // Peer is the other side of an Inbox: the connection of the client. All methods
@@ -38,40 +37,40 @@ func (e *Event) footprint() int64 { return 80 + int64(len(e.Data)) }
 type Peer interface {
 	// Poke says that the inbox is not empty any more.
 	Poke()
-	// Unread says for how long the peer has taken nothing of what is being sent to
-	// it; 0 if nothing has to wait.
+	// Unread returns for how long the peer has read nothing while something was
+	// being sent to it; 0 if nothing is.
 	Unread() time.Duration
-	// Kill ends the client: too much waits for it.
+	// Kill ends the client: too much is waiting for it.
 	Kill()
 }
 
-// A client for which more waits than its Inbox should hold is killed when it has
-// read nothing for deafAfter, or when it is muchMore times as much: who reads, but
+// A client whose Inbox is over its limit is killed when it has read nothing for
+// deafAfter, or when floodFactor times the limit is waiting: a client that reads, but
 // more slowly than its results come, is to get them.
 const (
-	deafAfter = 10 * time.Second
-	muchMore  = 4
+	deafAfter   = 10 * time.Second
+	floodFactor = 4
 )
 
-// Inbox is where a client gets events. Shards put them in, from any goroutine;
-// the client takes them out. Like a mailbox it is a stack that is taken whole
-// and turned around.
+// Inbox is where a client gets events. Shards put them in, from any goroutine; only
+// the client takes them out. Like a mailbox it is a stack that is taken whole and
+// turned around.
 type Inbox struct {
-	top  atomic.Pointer[Event] // the latest one; shards push, the client takes all
-	held atomic.Int64          // bytes in it; shards add, the client subtracts
-	most int64                 // it should hold at most so many bytes, or one event; never changes
-	peer Peer                  // never changes
+	top   atomic.Pointer[Event] // the latest one; shards push, the client takes all
+	bytes atomic.Int64          // that are in it; shards add, the client subtracts
+	limit int64                 // of bytes, unless a single event is larger; never changes
+	peer  Peer                  // never changes
 }
 
-// NewInbox returns an empty inbox of a client whose peer is killed when an event
-// comes with which more than most bytes are waiting for it, and it has read nothing
-// for 10 s, or with which it are four times as many. One event may have any size.
-func NewInbox(peer Peer, most int64) *Inbox { return &Inbox{peer: peer, most: most} }
+// NewInbox returns an empty inbox with a limit in bytes. If an event exceeds it the
+// peer is killed, provided that it has read nothing for 10 s or that more than four
+// times the limit is waiting. A single event may have any size.
+func NewInbox(peer Peer, limit int64) *Inbox { return &Inbox{peer: peer, limit: limit} }
 
-// put puts e in. Any goroutine may call it.
+// put adds e, or kills the peer. Any goroutine may call it.
 func (b *Inbox) put(e *Event) {
 	n := e.footprint()
-	if held := b.held.Add(n); held > max(b.most, n) && (b.peer.Unread() > deafAfter || held > max(muchMore*b.most, n)) {
+	if held := b.bytes.Add(n); held > max(b.limit, n) && (b.peer.Unread() > deafAfter || held > max(floodFactor*b.limit, n)) {
 		b.peer.Kill()
 		return
 	}
@@ -98,7 +97,7 @@ func (b *Inbox) Take(f func(*Event)) {
 		e.next, first, e = first, e, e.next
 	}
 	for e := first; e != nil; e = e.next {
-		b.held.Add(-e.footprint())
+		b.bytes.Add(-e.footprint())
 		f(e)
 	}
 }

@@ -68,7 +68,7 @@ func TestInboxOrder(t *testing.T) {
 		runtime.Gosched()
 	}
 	wg.Wait()
-	if n := b.held.Load(); n != 0 || w.kills.Load() != 0 {
+	if n := b.bytes.Load(); n != 0 || w.kills.Load() != 0 {
 		t.Errorf("%d bytes are left, %d kills", n, w.kills.Load())
 	}
 }
@@ -108,7 +108,7 @@ func TestInboxOfASlowReader(t *testing.T) {
 	e := func() *Event { return &Event{Kind: Data, Data: make([]byte, 100)} }
 	w := &waker{wake: make(chan struct{}, 1), reads: true}
 	b := NewInbox(w, 10*e().footprint())
-	for i := range 10 * muchMore {
+	for i := range 10 * floodFactor {
 		if b.put(e()); w.kills.Load() != 0 {
 			t.Fatalf("killed for event %d", i)
 		}
@@ -117,7 +117,7 @@ func TestInboxOfASlowReader(t *testing.T) {
 		t.Errorf("%d kills for one event too many", w.kills.Load())
 	}
 	n := 0
-	if b.Take(func(*Event) { n++ }); n != 10*muchMore {
+	if b.Take(func(*Event) { n++ }); n != 10*floodFactor {
 		t.Errorf("%d events are taken", n)
 	}
 }

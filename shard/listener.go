@@ -61,7 +61,7 @@ func (s *Shard) unlisten(l *listener, task *Task) {
 // deafen ends all waits of a client that is going. A job in the foreground that
 // nobody else waits for goes with it, if no worker has it. It does a step of that,
 // and reports whether there is more to do.
-func (s *Shard) deafen(c *Client) (more bool) {
+func (s *Shard) unlistenSome(c *Client) (more bool) {
 	for range stepJobs {
 		l := c.listens
 		if l == nil || s.filled() {
@@ -118,6 +118,6 @@ func (s *Shard) tellEnd(j *job, kind EventKind, data []byte) {
 // log has the batch, without which the event may not be true.
 func (s *Shard) send(c *Client, e *Event, logged bool) {
 	if c.waiter.inbox != nil {
-		s.held.events = append(s.held.events, sent{c.waiter.inbox, e, logged})
+		s.outbox.events = append(s.outbox.events, sent{c.waiter.inbox, e, logged})
 	}
 }

@@ -13,13 +13,13 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 		return false
 	}
 	if c.dozing {
-		s.rouse(c)
+		s.stopDozing(c)
 	}
 	s.looked += len(c.watches)
 	if j := c.best(); j != nil {
 		s.unready(j)
 		s.makeReserved(j, c)
-		s.assign(r, j)
+		s.answerReserved(r, j)
 		return false
 	}
 	if at := c.soon(r.Soonest); at != 0 && at <= s.now {
@@ -49,7 +49,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 }
 
 // assign answers r with j.
-func (s *Shard) assign(r *Request, j *job) {
+func (s *Shard) answerReserved(r *Request, j *job) {
 	w := r.Client.waiter
 	r.ID, r.Body = j.id, s.bodyFor(j, w)
 	if w.inbox != nil {
@@ -74,8 +74,8 @@ func (s *Shard) enqueue(c *Client, r *Request) {
 // countWaiting has this shard, of all that c is queued on, count it as waiting
 // and end its wait in time.
 func (s *Shard) countWaiting(c *Client, r *Request) {
-	c.counted, c.countedAt = true, int32(len(s.waits))
-	s.waits = append(s.waits, c)
+	c.counted, c.countedAt = true, int32(len(s.waitingClients))
+	s.waitingClients = append(s.waitingClients, c)
 	if r.Timeout > 0 {
 		c.timeoutAt = s.now + r.Timeout
 	}
@@ -95,11 +95,11 @@ func (s *Shard) leave(c *Client) {
 		s.queued -= len(c.watches)
 		if c.counted {
 			c.counted = false
-			last := len(s.waits) - 1
-			s.waits[c.countedAt] = s.waits[last]
-			s.waits[c.countedAt].countedAt = c.countedAt
-			s.waits[last] = nil
-			s.waits = s.waits[:last]
+			last := len(s.waitingClients) - 1
+			s.waitingClients[c.countedAt] = s.waitingClients[last]
+			s.waitingClients[c.countedAt].countedAt = c.countedAt
+			s.waitingClients[last] = nil
+			s.waitingClients = s.waitingClients[:last]
 		}
 	}
 	if c.observing {
@@ -160,7 +160,7 @@ func (s *Shard) grant(c *Client, g Grant) {
 	g.Shard = int32(s.cfg.Index)
 	g.Soonest = c.soonest()
 	c.waiter.grant = g
-	s.held.granted = append(s.held.granted, c.waiter)
+	s.outbox.granted = append(s.outbox.granted, c.waiter)
 }
 
 // probe answers a client that reserves over several shards with the best job
@@ -173,7 +173,7 @@ func (s *Shard) probe(r *Request) {
 	s.served[r.N]++
 	s.leave(c) // a stale registration
 	if c.dozing {
-		s.rouse(c)
+		s.stopDozing(c)
 	}
 	c.seq = r.seq
 	if s.failed {
@@ -225,7 +225,7 @@ func (s *Shard) takeBest(r *Request) {
 		s.unready(j)
 		s.makeReserved(j, c)
 		r.Status, r.Pri = OK, j.pri
-		s.assign(r, j)
+		s.answerReserved(r, j)
 	}
 }
 

@@ -81,7 +81,7 @@ func (g *rig) newStranger() *person {
 func (g *rig) newWorker(most int64) (*person, *fakePeer) {
 	peer := &fakePeer{}
 	peer.inbox = NewInbox(peer, most)
-	p := &person{rig: g, waiter: NewListener(peer.inbox)}
+	p := &person{rig: g, waiter: NewGearmanWaiter(peer.inbox)}
 	for range g.shards {
 		p.sides = append(p.sides, NewClient(p.waiter))
 	}

@@ -7,8 +7,8 @@ import "slices"
 // no more than few are left of many: so few that it takes no longer than a step, and
 // so seldom that it costs nothing.
 const (
-	many = 16 << 10
-	few  = stepJobs
+	manyEntries = 16 << 10
+	fewEntries  = stepJobs
 )
 
 // remove takes k out of m. most is how many entries that has had since it was made, as
@@ -16,7 +16,7 @@ const (
 func remove[K comparable, V any](m *map[K]V, most *int, k K) {
 	*most = max(*most, len(*m))
 	delete(*m, k)
-	if *most <= many || len(*m) > few {
+	if *most <= manyEntries || len(*m) > fewEntries {
 		return
 	}
 	left := make(map[K]V, len(*m))
@@ -28,7 +28,7 @@ func remove[K comparable, V any](m *map[K]V, most *int, k K) {
 
 // clipped returns l, which has become shorter, or a copy of it.
 func clipped[E any](l []E) []E {
-	if cap(l) <= many || len(l) > few {
+	if cap(l) <= manyEntries || len(l) > fewEntries {
 		return l
 	}
 	return slices.Clone(l)

@@ -21,7 +21,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		}
 	}
 	r.Status = OK
-	s.logged, s.lacks = false, false
+	s.logged, s.lacksRoom = false, false
 	switch r.Op {
 	case Put:
 		s.put(r)
@@ -40,11 +40,11 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	case Inquire:
 		s.inquire(r)
 	case PeekReady:
-		s.found(r, r.Tube.ready.top())
+		s.answerWith(r, r.Tube.ready.top())
 	case PeekDelayed:
-		s.found(r, r.Tube.delayed.top())
+		s.answerWith(r, r.Tube.delayed.top())
 	case PeekBuried:
-		s.found(r, r.Tube.buried.head)
+		s.answerWith(r, r.Tube.buried.head)
 	case Kick:
 		unfinished = s.kickSome(r)
 	case StatsTube:
@@ -88,7 +88,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	case Gather:
 		r.Stats = s.stats()
 	case EndWaits:
-		s.ending, s.stalls.news = true, true
+		s.ending, s.stalls.recheck = true, true
 		s.endWaits(Aborted)
 	case CanDo:
 		s.canDo(r)
@@ -119,13 +119,13 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		s.cleanSome(r)
 	case cleaned:
 		unfinished = s.endCleaning(r)
-		s.stalls.news = true
+		s.stalls.recheck = true
 	case tubeBorn:
 		s.roster.add(r.Name)
 	case tubeGone:
 		s.roster.remove(r.Name)
 	case prepared: // the end of the batch goes on there
-		s.stalls.news = true
+		s.stalls.recheck = true
 	case stop:
 		s.ending = true
 		s.tryAgain()
@@ -147,8 +147,8 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	if r.Status == Aborted && r.Op != Grab {
 		c.aborted = r.seq
 	}
-	if (s.logged || r.progress != nil) && s.awaits(r.Op) {
-		s.held.changed = append(s.held.changed, r)
+	if (s.logged || r.progress != nil) && s.awaitsLog(r.Op) {
+		s.outbox.changed = append(s.outbox.changed, r)
 	}
 	r.progress = nil
 	if c != nil {
@@ -161,7 +161,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 }
 
 // found answers with j.
-func (s *Shard) found(r *Request, j *job) {
+func (s *Shard) answerWith(r *Request, j *job) {
 	if j == nil {
 		r.Status = NotFound
 		return

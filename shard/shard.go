@@ -66,7 +66,7 @@ type Shard struct {
 	// told are the clients to be told at the end of the batch that their chains
 	// are answered, whatever becomes of the log; those that wait for it are in
 	// held.
-	told []*Waiter
+	atOnce []*Waiter
 
 	journal
 
@@ -87,9 +87,9 @@ type Shard struct {
 	ended  bool // after stop; the mailbox is not parked any more
 	// waits are the clients that wait and have this shard count them. Some may
 	// have been answered by another shard since.
-	waits  []*Client
-	queued int // watches in the queues of tubes
-	served [NumOps]uint64
+	waitingClients []*Client
+	queued         int // watches in the queues of tubes
+	served         [NumOps]uint64
 }
 
 // New starts a shard. Stop ends it.
@@ -101,7 +101,7 @@ func New(cfg Config) *Shard {
 		alarm:   Request{Op: alarm},
 		tubes:   make(map[string]*Tube),
 		memory:  ration{Budget: cfg.Budget},
-		journal: journal{log: cfg.Log, held: new(held)},
+		journal: journal{log: cfg.Log, outbox: new(outbox)},
 	}
 	if cfg.First == nil {
 		s.cfg.First = s
@@ -220,7 +220,7 @@ func (s *Shard) turn() bool {
 	s.expire()
 	s.goOn()
 	s.serveAll(r)
-	if s.stalls.news {
+	if s.stalls.recheck {
 		s.tryAgain()
 	}
 	s.endBatch()
@@ -253,7 +253,7 @@ func (s *Shard) serveAll(r *Request) {
 		case last:
 			s.looked = 0
 		case s.looked > stepWatches:
-			s.lacks = false // that was r's
+			s.lacksRoom = false // that was r's
 			next = s.putOff(next)
 		}
 		r = next

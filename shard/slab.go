@@ -259,7 +259,7 @@ func (t *table[T]) remove(i uint32) {
 		var none T
 		t.all[i-1] = none
 		t.free = append(t.free, i)
-		if len(t.free) == len(t.all) && len(t.all) > many {
+		if len(t.free) == len(t.all) && len(t.all) > manyEntries {
 			*t = table[T]{}
 		}
 	}

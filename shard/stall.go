@@ -19,9 +19,9 @@ type stalls struct {
 	// trying is what was taken from chains and is being served again.
 	trying stalled
 	// lacks is that the request that is being served has found no room for a change.
-	lacks bool
+	lacksRoom bool
 	// news is that there may be room, or that there will be none.
-	news bool
+	recheck bool
 }
 
 // stalled is a request that waits for room, with its chain behind it.
@@ -33,15 +33,15 @@ type stalled struct {
 // roomComes tells whether the request that is being served is to wait for room, if it
 // has found none.
 func (s *Shard) roomComes() bool {
-	if !s.lacks || s.failed || s.ending || s.stalls.trying.request != nil && s.stalls.trying.until <= s.now {
+	if !s.lacksRoom || s.failed || s.ending || s.stalls.trying.request != nil && s.stalls.trying.until <= s.now {
 		return false
 	}
 	if s.tidy(); s.cleaning || s.toClean || s.log.Dropping() || s.now < s.cleanAfter {
 		return true
 	}
 	// It may have come since: then the request only goes on in the next turn.
-	s.lacks = !s.log.FitsChange(s.copies())
-	return !s.lacks
+	s.lacksRoom = !s.log.FitsChange(s.copies())
+	return !s.lacksRoom
 }
 
 // stall leaves r for when there is room.
@@ -60,7 +60,7 @@ func (s *Shard) stall(r *Request) {
 func (s *Shard) tryAgain() {
 	l := &s.stalls
 	chains := l.chains
-	l.chains, l.news = nil, false
+	l.chains, l.recheck = nil, false
 	for _, c := range chains {
 		l.trying = c
 		s.serveAll(c.request)

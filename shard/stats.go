@@ -59,14 +59,14 @@ func (a *Stats) Add(b *Stats) {
 // waits tells whether the client's wait has not been ended, by any shard: those
 // that it has left still have it in their queues until it tells them so, and what
 // is answered to others before that must not count it.
-func (c *Client) waits() bool {
+func (c *Client) stillWaits() bool {
 	return c.waiter.is(c.seq, waiting) || c.waiter.is(c.seq, probing) || c.waiter.is(c.seq, dirty)
 }
 
 func (s *Shard) stats() *Stats {
 	waiting := 0
-	for _, c := range s.waits {
-		if c.waits() {
+	for _, c := range s.waitingClients {
+		if c.stillWaits() {
 			waiting++
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Shard) stats() *Stats {
 func (s *Shard) tubeStats(t *Tube) *TubeStats {
 	waiting := 0
 	for w := t.waiters.head; w != nil; w = w.next {
-		if w.client.waits() {
+		if w.client.stillWaits() {
 			waiting++
 		}
 	}

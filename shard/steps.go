@@ -35,7 +35,7 @@ func (s *Shard) putOff(r *Request) (next *Request) {
 	}
 	next, last.next = last.next, nil
 	s.looked = 0
-	if s.lacks {
+	if s.lacksRoom {
 		s.stall(r)
 	} else {
 		s.unfinished = append(s.unfinished, r)

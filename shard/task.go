@@ -138,7 +138,7 @@ func (s *Shard) join(r *Request, j *job) {
 		r.Status = Failed
 		return
 	case r.Task.Background:
-		if j.foreground && !s.keep(r, j, task) {
+		if j.foreground && !s.makeBackground(r, j, task) {
 			return
 		}
 	case !s.memory.fits(listenerFootprint):
@@ -152,7 +152,7 @@ func (s *Shard) join(r *Request, j *job) {
 
 // keep makes j, which was in the foreground, a job of the background: it is in
 // the log from now on. It reports false if there is no room, and answers r.
-func (s *Shard) keep(r *Request, j *job, task *Task) bool {
+func (s *Shard) makeBackground(r *Request, j *job, task *Task) bool {
 	if s.log != nil && !s.log.FitsPut(s.mostPut(j)) {
 		s.noRoom(r)
 		return false

@@ -90,7 +90,7 @@ func (s *Shard) makeReserved(j *job, c *Client) {
 	if c.waiter.inbox == nil {
 		c.held.push(s.deadline(j, j.ttr), j)
 	} else {
-		c.held.push(s.term(j, c), j)
+		c.held.push(s.grabDeadline(j, c), j)
 	}
 	c.heldList.append(j)
 	s.tubeOf(j).reserved++
@@ -127,7 +127,7 @@ func (s *Shard) unbury(j *job) {
 }
 
 // revive has j, which is to live on, have its unique again if it is buried.
-func (s *Shard) revive(j *job) {
+func (s *Shard) reclaimKey(j *job) {
 	if j.state == buried && j.tasked != 0 {
 		s.claimKey(j, s.taskOf(j))
 	}
@@ -149,7 +149,7 @@ func (s *Shard) remove(j *job) {
 
 // kick makes j, which is buried or delayed, ready.
 func (s *Shard) kick(j *job) {
-	s.revive(j)
+	s.reclaimKey(j)
 	s.remove(j)
 	j.kicks++
 	s.logChange(j, binlog.Ready, 0)

@@ -10,29 +10,31 @@ import (
 // each client, made by NewWaiter and used by one goroutine of the client, the
 // owner; methods that others may call say so.
 type Waiter struct {
-	// state is seq<<3 | phase. The owner writes it to begin and to cancel, the
-	// shards by compare-and-swap to claim; the one that claimed writes it last.
+	// state is the claim: seq<<phaseBits | phase. The owner stores it to begin. After
+	// that owner and shards move it on by compare-and-swap, so that one of them wins;
+	// only the shard that has won (claimed) stores the last phase, granted.
 	state atomic.Uint64
 	// pending is how many chains have been posted and are not answered. The
 	// owner sets it when it has nothing posted, the shards count it down. (After
 	// a Quiet wait it is left at one.)
 	pending atomic.Int32
 	// wake has room for one token. Tokens may be spurious: the owner looks at
-	// pending and state to know what has happened.
+	// pending and state to learn what has happened.
 	wake chan struct{}
-	// grant is written by the one whose claim succeeded, before it sets the
-	// phase to granted, and read by the owner after it has seen that.
+	// grant is written by the shard whose claim succeeded, before the phase becomes
+	// granted, and read by the owner after it has seen that.
 	grant Grant
 
-	seq uint64 // of the claim; the owner's own copy
+	seq uint64 // of the claim; only the owner writes and reads it
 
-	// bodies holds small bodies on their way: of puts, which the owner has kept
-	// before it posts them, and of answers, which shards keep before they answer.
-	// Only one of them serves the owner at a time.
+	// bodies holds small bodies on their way: of puts, which the owner keeps before
+	// it posts them, and of answers, which a shard keeps before it answers. They do
+	// not race: the owner leaves it alone while it has anything posted whose answer
+	// may have a body, and it has that posted to one shard at a time.
 	bodies *[]byte
 
-	// inbox is where a Gearman client is told what it does not wait for; nil for
-	// other clients. It never changes.
+	// inbox is where a Gearman client gets its events; nil for other clients. It never
+	// changes.
 	inbox *Inbox
 }
 
@@ -48,14 +50,14 @@ type Grant struct {
 	Task *Task
 }
 
-// phase is where a claim stands; the drawing is in the package comment.
+// phase is how far a claim has come; the package comment draws it.
 type phase uint64
 
 const (
 	closed    phase = iota // no reserve may wait: the client has hung up
 	open                   // a reserve on one shard may begin to wait
 	probing                // several shards are being asked
-	dirty                  // as probing, and something better came than was told
+	dirty                  // as probing, but a shard has a better job now than it told
 	waiting                // whoever moves it on answers the reserve
 	claimed                // somebody is about to grant
 	granted                // the grant may be read
@@ -67,29 +69,30 @@ const phaseBits = 3
 // NewWaiter returns a client's Waiter.
 func NewWaiter() *Waiter { return &Waiter{wake: make(chan struct{}, 1)} }
 
-// NewListener returns the Waiter of a client that speaks Gearman.
-func NewListener(b *Inbox) *Waiter {
+// NewGearmanWaiter returns the Waiter of a client that speaks Gearman, whose events go
+// to b.
+func NewGearmanWaiter(b *Inbox) *Waiter {
 	w := NewWaiter()
 	w.inbox = b
 	return w
 }
 
-// bodyBuffers are for Waiter.bodies, each as large as one was that somebody
-// needed: 128 small bodies at most.
+// bodyBuffers are for Waiter.bodies. Each has grown to what some client needed, at
+// most 128 small bodies.
 var bodyBuffers = sync.Pool{New: func() any {
 	b := make([]byte, 0, 4<<10)
 	return &b
 }}
 
-// Keep returns a copy of a small body, with that end, which is good until Drop. It
-// is for the owner while that has nothing posted, and else for who serves it.
+// Keep returns a copy of a small body followed by end, which is valid until Drop. The
+// owner may call it while it has nothing posted, else only the shard that serves it.
 func (w *Waiter) Keep(body []byte, end string) []byte {
 	if w.bodies == nil {
 		w.bodies = bodyBuffers.Get().(*[]byte)
 	}
 	b := *w.bodies
 	n := len(b)
-	b = append(append(b, body...), end...) // if that moves it, what was kept before stays where it was
+	b = append(append(b, body...), end...) // if it moves, what was kept before stays valid where it is
 	*w.bodies = b
 	return b[n:len(b):len(b)]
 }
@@ -105,7 +108,8 @@ func (w *Waiter) Drop() {
 
 func (w *Waiter) word(p phase) uint64 { return w.seq<<phaseBits | uint64(p) }
 
-// move is one step of the claim with that sequence number. Any goroutine.
+// move takes the claim seq from one phase to another, and reports whether it was in
+// the first. Any goroutine may call it.
 func (w *Waiter) move(seq uint64, from, to phase) bool {
 	return w.state.CompareAndSwap(seq<<phaseBits|uint64(from), seq<<phaseBits|uint64(to))
 }
@@ -120,7 +124,8 @@ func (w *Waiter) claim(seq uint64) bool {
 		!w.move(seq, probing, dirty) && w.move(seq, waiting, claimed)
 }
 
-// is tells whether the claim has that sequence number and phase. Any goroutine.
+// is tells whether the claim has that sequence number and phase. Any goroutine may
+// call it.
 func (w *Waiter) is(seq uint64, p phase) bool {
 	return w.state.Load() == seq<<phaseBits|uint64(p)
 }
@@ -142,13 +147,12 @@ func (w *Waiter) BeginProbe() {
 	w.state.Store(w.word(probing))
 }
 
-// Clean tells whether no shard has come by anything better than it told since
-// BeginProbe.
+// Clean tells whether no shard has got a better job than it told since BeginProbe.
 func (w *Waiter) Clean() bool { return w.is(w.seq, probing) }
 
-// Settle ends the probing. With wait the client waits from now on, wherever it
-// was registered; else it does not take a job any more. False means that
-// something better came meanwhile, and that it must ask again.
+// Settle ends the probing. With wait the client waits from now on, on all shards that
+// queued it; without, it takes no job any more. False means that a shard has got a
+// better job than it told, and that the client must ask again.
 func (w *Waiter) Settle(wait bool) bool {
 	if wait {
 		return w.move(w.seq, probing, waiting)
@@ -164,12 +168,14 @@ func (w *Waiter) Cancel() bool {
 	return !w.move(w.seq, open, closed) && w.move(w.seq, waiting, cancelled)
 }
 
-// Granted returns the answer of the reserve that waits, once there is one.
+// Granted returns the answer of the reserve that waits, and whether there is one yet:
+// else it must not be read.
 func (w *Waiter) Granted() (*Grant, bool) {
 	return &w.grant, w.is(w.seq, granted)
 }
 
-// Expect says how many chains are about to be posted.
+// Expect says how many chains are about to be posted. All earlier ones must have been
+// answered.
 func (w *Waiter) Expect(n int) { w.pending.Store(int32(n)) }
 
 // Answered tells whether all chains that were expected have been answered.
@@ -187,14 +193,15 @@ func (w *Waiter) Poke() {
 	}
 }
 
-// answered counts a chain as answered. A shard calls it.
+// answered counts a chain as answered. The shard calls it, or its log.
 func (w *Waiter) answered() {
 	if w.pending.Add(-1) == 0 {
 		w.Poke()
 	}
 }
 
-// release lets the owner read the grant. The shard that has claimed calls it.
+// release lets the owner read the grant. The shard that has claimed calls it, or its
+// log.
 func (w *Waiter) release() {
 	w.state.Store(w.state.Load()&^(1<<phaseBits-1) | uint64(granted))
 	w.Poke()

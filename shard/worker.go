@@ -7,7 +7,7 @@ package shard
 // its TTR if it was put by beanstalkd's put, and that of the function's timeout if
 // the worker has said one, whichever comes first. It returns its place among the
 // others.
-func (s *Shard) term(j *job, c *Client) key {
+func (s *Shard) grabDeadline(j *job, c *Client) key {
 	at := int64(noDeadline)
 	if j.tasked == 0 {
 		at = s.now + int64(j.ttr)*second
@@ -95,7 +95,7 @@ func (s *Shard) fail(j *job, kind EventKind, data []byte) {
 // comesAgain tells whether j, which a client has had and is in no state now, is
 // for another to have. If it is of the foreground and nobody waits for it any
 // more, it goes.
-func (s *Shard) comesAgain(j *job) bool {
+func (s *Shard) prepareRetry(j *job) bool {
 	task := s.taskOf(j)
 	if s.failed && task != nil && task.listeners > 0 {
 		s.finish(j, Fail, nil) // nobody will get it
@@ -114,8 +114,8 @@ func (s *Shard) comesAgain(j *job) bool {
 
 // giveUp makes j, which a client has had and is in no state now, ready again, if
 // it comes again.
-func (s *Shard) giveUp(j *job) {
-	if s.comesAgain(j) {
+func (s *Shard) requeue(j *job) {
+	if s.prepareRetry(j) {
 		s.makeReady(j)
 	}
 }
@@ -138,7 +138,7 @@ func (s *Shard) canDo(r *Request) {
 	case t.ready.len() > 0 && !t.paused() && !s.failed && !s.ending:
 		s.send(c, &Event{Kind: Wake}, false)
 	case len(c.watches) == 1: // it could not sleep here before
-		s.lull(c)
+		s.startDozing(c)
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *Shard) doze(r *Request) {
 		return
 	}
 	r.Status = NotFound
-	s.lull(c)
+	s.startDozing(c)
 }
 
 // hasJobFor tells whether c would be given a job if it asked. Nobody is once the
@@ -158,7 +158,7 @@ func (s *Shard) doze(r *Request) {
 func (s *Shard) hasJobFor(c *Client) bool { return c.best() != nil && !s.failed && !s.ending }
 
 // lull has c told of the next job in the tubes that it watches.
-func (s *Shard) lull(c *Client) {
+func (s *Shard) startDozing(c *Client) {
 	if !c.dozing {
 		c.dozing = true
 		for _, w := range c.watches {
@@ -168,7 +168,7 @@ func (s *Shard) lull(c *Client) {
 }
 
 // rouse ends what lull began.
-func (s *Shard) rouse(c *Client) {
+func (s *Shard) stopDozing(c *Client) {
 	if c.dozing {
 		c.dozing = false
 		for _, w := range c.watches {
@@ -185,7 +185,7 @@ func (s *Shard) wakeSleepers(t *Tube) {
 		return
 	}
 	for w := t.function.sleepers.head; w != nil; w = t.function.sleepers.head {
-		s.rouse(w.client)
+		s.stopDozing(w.client)
 		s.send(w.client, &Event{Kind: Wake}, false)
 	}
 }
