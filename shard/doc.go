@@ -14,11 +14,11 @@
 //
 // The shard has a goroutine of its own, which serves turn after turn while
 // there is anything in the mailbox, then marks the mailbox as parked and
-// sleeps. Whoever posts to a parked mailbox has thereby taken the turn. Without
-// a log it serves that turn itself, on the spot, and parks the mailbox again,
-// or wakes the shard's goroutine if more has come meanwhile; so a client that is
-// alone is answered without a goroutine being woken, and under load the shard's
-// goroutine does all the work. With a log it always wakes that goroutine.
+// sleeps. A goroutine that posts to a parked mailbox has thereby taken the turn.
+// Without a log it serves that turn itself, on the spot, and parks the mailbox
+// again, or wakes the shard's goroutine if more has come meanwhile. So a client that
+// is alone is answered without any goroutine being woken, and under load the shard's
+// goroutine does all the work. With a log the poster always wakes that goroutine.
 //
 // A Request is owned by whoever holds it: by the connection until it is
 // posted, by the shard until it is answered, by the connection again after.
@@ -28,10 +28,10 @@
 //
 // # Waiting
 //
-// What all shards share of one client is its Waiter: a claim, which is one
+// All that the shards share about a client is its Waiter: a claim, which is one
 // atomic word, and a wake-up. The claim decides every race about a client that
 // waits in reserve: whichever shard, deadline or cancellation moves it out of
-// Waiting has won and answers; everyone else sees that it is taken.
+// Waiting has won and answers; all others see that it is taken.
 //
 //	            single shard                       several shards (router)
 //	Open ──no job──▶ Waiting              Probing ──nothing anywhere──▶ Waiting
@@ -40,24 +40,25 @@
 //	Closed              ▼                    ▼
 //	             Claimed ──▶ Granted       Dirty ──▶ the router asks again
 //
-// Each posting of a reserve has a sequence number in the same word, so what a
-// shard remembers of an earlier wait can never win a later one.
+// The same word has a sequence number that is new each time a reserve is posted, so
+// what a shard remembers of an earlier wait can never win a later one.
 //
-// Package router tells how a reserve over several shards is settled with
-// Probe and Take.
+// Package router documents how a reserve over several shards is settled with Probe
+// and Take.
 //
 // # Gearman
 //
 // A function of Gearman is a tube, and what is submitted to it is a job with a
 // Task, which holds what beanstalkd's jobs do not have: a unique by which others
 // are coalesced with it, a reducer, and the clients that wait for its end. task.go
-// draws its life. Who speaks Gearman never waits in here: a worker that finds no
-// job asks to be told of the next one (Doze), a client hears of its results, both
-// by events in an Inbox, which shards fill and the client's connection empties.
+// draws its life. A Gearman client never waits in the shard: a worker that finds no
+// job asks for an event when there is one (Doze), and results reach the client that
+// submitted the job as events, too. They go through an Inbox, which shards fill and
+// the client's connection empties.
 //
 // Both protocols order jobs alike: by priority, where high is 0, normal 1024 and
-// low 4294967295, and by id. A job knows no TTR if it was submitted by Gearman and
-// a Gearman worker has it; a beanstalkd worker has taskTTR, an hour.
+// low 4294967295, and then by id. A job that was submitted by Gearman has no TTR while
+// a Gearman worker has it; a beanstalkd worker has it for taskTTR, an hour.
 //
 // # What is promised
 //
@@ -66,20 +67,22 @@
 //     heap of one client.
 //   - Ready jobs leave a tube by (priority, id), waiting clients are served in
 //     the order in which they began to wait.
-//   - Nothing costs more because there are more tubes, jobs or clients than are
-//     touched, but for a logarithm. One timer serves all deadlines of a shard.
-//   - No command on the hot path allocates in steady state, but a put of a large
-//     body, which the connection has allocated, and the first put of 512, for which
-//     the directory makes 16 pages, of 256 bytes each.
-//   - No command, and nothing that comes due, keeps a shard from others for more than
-//     about a thousand jobs at a time, nor fills a batch of the log with more than
-//     belongs in one, nor do the reserves of a pipeline look through more than some
-//     hundred thousand tubes at a time: see steps.go. But a single reserve looks
-//     through all that its client watches here, a client that goes leaves at once all
-//     that it watches, and lists and statistics are about all tubes and clients at
-//     once.
-//   - Nothing waits for the disk but what tells of a change, until it is in the log; and
-//     a change that finds the disk full, while cleaning is about to make room.
+//   - The cost of a command depends on the tubes, jobs and clients that it touches,
+//     and on how many others there are by a logarithm at most. One timer serves all
+//     deadlines of a shard.
+//   - No command on the hot path allocates in steady state, with two exceptions: a put
+//     of a large body, which the connection has allocated, and one put in 512, for
+//     which the directory makes 16 pages of 256 bytes each.
+//   - No command, and nothing that comes due, keeps others waiting for more than about
+//     a thousand jobs at a time, nor puts more into a batch of the log than belongs in
+//     one; nor do the reserves of a pipeline look through more than some hundred
+//     thousand tubes at a time: see steps.go. The exceptions are a single reserve, which
+//     looks through all that its client watches here; a client that goes, which leaves
+//     all that it watches at once; and lists and statistics, which go through all tubes
+//     and clients at once.
+//   - Only two things wait for the disk: an answer that tells of a change, until the
+//     change is in the log; and a change that finds the disk full, while cleaning is
+//     about to make room.
 //   - Large bodies are never copied; an answer refers to the job's body even when
 //     the job is deleted before the answer has been written.
 //   - The garbage collector does nothing for each job.
@@ -87,61 +90,64 @@
 // # Memory
 //
 // Jobs are in memory of their shard that the garbage collector does not know (see
-// slab), and whatever refers to many of them, heaps and the directory, has nothing
-// in it to look at either. Both keep more than is in use when jobs go and others stay;
-// the memory budget counts that, but for a slack (see slab and Directory). Ten
-// million jobs and their bodies took it a second of a core otherwise, in which
-// clients had to wait for hundreds of milliseconds.
+// slab), and what refers to many of them, heaps and the directory, holds no pointers
+// for it to follow either. With ordinary memory, ten million jobs and their bodies took
+// the collector a second of a core, in which clients had to wait for hundreds of
+// milliseconds. When some jobs go and others stay, slab and directory keep more memory
+// than is in use; the memory budget counts that, but for a slack (see slab and
+// Directory).
 //
-// For that a body of up to Inline bytes is behind its job, and copied twice:
-// there, and from there for an answer, since the job may be gone, and its place
-// another's, before the answer is written (see Waiter.Keep). DESIGN.md has all
-// bodies stay where they were read, and the collector settle who was last; so it is
-// for larger ones, where a copy would cost more, of which there are fewer.
+// So a body of up to Inline bytes is stored behind its job, and copied twice: to
+// there, and from there for an answer, since the job may be gone, and its slot be
+// another's, before the answer is written (see Waiter.Keep). DESIGN.md has all bodies
+// stay where they were read, to be freed by the collector; that holds for larger ones,
+// where a copy would cost more, and of which there are fewer.
 //
 // # Many cores
 //
-// What follows is reasoning: there were two cores to measure on.
+// What follows is reasoning: there were only two cores to measure on.
 //
 // Under load a shard's state stays with one core, that of its goroutine. (A shard
 // that is mostly idle is served by whoever finds it so: then its state moves from
-// core to core, which costs less than waking its goroutine.) What two cores write
-// on the hot path is of two kinds. Some goes back and forth between one client and
-// one shard: the requests, of two or three cache lines each, small bodies in the
-// Waiter's buffer, and the Waiter. That costs each command a few hundred
-// nanoseconds, but no more because there are more cores. The mailbox is between
-// one shard and all who post to it, once a chain by each and once a batch by the
-// shard; so one tube can never be faster than one core, whose work it is.
+// core to core, which costs less than waking its goroutine.) Memory that several
+// cores write on the hot path is of two kinds. The first goes back and forth between
+// one client and one shard: the requests, of two or three cache lines each, small
+// bodies in the Waiter's buffer, and the Waiter. That costs each command a few hundred
+// nanoseconds, however many cores there are. The mailbox is written by all who post to
+// one shard, once a chain, and by the shard, once a batch. All the work of one tube is
+// done by one core, so no tube can be faster than that.
 //
-// And some is everybody's, of which a line changes hands in 50 to 100 ns:
+// The second kind is shared by all cores; a cache line of it changes hands in 50 to
+// 100 ns:
 //
 //   - The counter of job ids, since ids rise in the order of the puts, as clients
-//     expect: once for puts that wait for the shard one behind the other, up to 64;
-//     but once for each with a log, or with a cap on memory, where a put that is
-//     refused takes none, and for each whose body comes later than its line.
-//   - The lock of the directory: once in 32 ids, when a page has come to be empty,
-//     and once in 512, when a group of pages is made. It was held for 6 ns for each
-//     id that comes and goes, by two cores; where all lines that it takes come from
-//     other cores it may be 20.
-//   - Ids in a row are on one line of the directory, which mostly is one shard's.
-//   - The memory budget: once in 64 KiB of each shard; if there is a cap, also once
-//     or more for each body that does not come whole with its put, and puts read it.
-//   - The first shard keeps the list of tubes: it has a message for each tube that
-//     is made or goes, from whatever shard. Who makes a tube for each reply finds
-//     it there.
-//   - In Gearman, a lock for the JOB_CREATED that are held back: once for a job
-//     whose client waits for it (see netio/gearman, keeper).
+//     expect. It is written once for up to 64 puts that are next to each other in the
+//     mailbox; but once for each put whose body comes later than its line, and for
+//     each if there is a log or a cap on memory, where a put that is refused takes no
+//     id.
+//   - The lock of the directory: taken once in 32 ids, when a page has become empty,
+//     and once in 512, when a group of pages is made. With two cores it was held for
+//     6 ns for each id that comes and goes; where all cache lines that it covers come
+//     from other cores it may be 20.
+//   - The directory's pages: ids in a row share a cache line, most often of one shard.
+//   - The memory budget: written once in 64 KiB by each shard. With a cap, puts read it,
+//     and each body that does not come whole with its put writes it once or more.
+//   - The list of tubes, which the first shard keeps: that gets a message for each tube
+//     that is made or goes, on any shard. A client that makes a tube for each reply
+//     will notice.
+//   - In Gearman, a lock for the JOB_CREATED that are held back: taken once for each
+//     job whose client waits for it (see netio/gearman, keeper).
 //
-// So where puts come to the shards one at a time, the counter is where a machine
-// of 64 cores first stops to scale: at 10 to 20 million puts a second. With deep
-// pipelines it is the directory's lock, at some 50 million jobs a second, put and
-// deleted: a core makes about one million commands, so 64 cannot do as many, but a
-// lock that is busy for a third of the time has some wait already.
+// So where puts come to the shards one at a time, the counter is what first stops a
+// machine of 64 cores from scaling: at 10 to 20 million puts a second. With deep
+// pipelines it is the directory's lock, at some 50 million jobs put and deleted a
+// second. 64 cores cannot do as many, at about one million commands each, but a lock
+// that is busy for a third of the time already makes some wait.
 //
-// Without pipelining it will not get so far: each command is a wake-up then, all
-// sockets are in the one epoll instance of Go's runtime, of which one thread at a
-// time takes what is ready, and what it finds for others goes through a queue with
-// one lock. Whatever comes in on a socket also takes, in the kernel, the lock of
-// each epoll instance that it is in, though it be for nothing but hang-ups: that
-// of the runtime, and the hang-up watcher's. There is one of each.
+// Without pipelining it will not get that far. Each command is a wake-up then. All
+// sockets are in the one epoll instance of Go's runtime: one thread at a time takes
+// what is ready, and what it finds for others goes through a queue with one lock. In
+// the kernel, whatever comes in on a socket takes the lock of each epoll instance that
+// the socket is in: the runtime's, and the hang-up watcher's, though that waits for
+// nothing but hang-ups. There is one of each.
 package shard

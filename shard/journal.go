@@ -17,8 +17,8 @@ type journal struct {
 	logged bool    // something was appended for the request that is being served
 	record binlog.Job
 
-	burials uint64 // so far: the number of its burial is what orders a buried job
-	notedID uint64 // the last id that the log notes as given out, see logID
+	burials  uint64   // so far: the number of its burial is what orders a buried job
+	notedID  uint64   // the last id that the log notes as given out, see logID
 	segments segments // the last is being written
 	sealed   int64    // bytes in all but the last
 	live     int64    // bytes in all of them that are still needed

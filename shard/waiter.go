@@ -29,8 +29,8 @@ type Waiter struct {
 
 	// bodies holds small bodies on their way: of puts, which the owner keeps before
 	// it posts them, and of answers, which a shard keeps before it answers. They do
-	// not race: the owner leaves it alone while it has anything posted whose answer
-	// may have a body, and it has that posted to one shard at a time.
+	// not race: the owner leaves it alone while anything is posted, and only one shard
+	// answers with a body then, the one that was asked or the one whose claim succeeded.
 	bodies *[]byte
 
 	// inbox is where a Gearman client gets its events; nil for other clients. It never
@@ -174,8 +174,7 @@ func (w *Waiter) Granted() (*Grant, bool) {
 	return &w.grant, w.is(w.seq, granted)
 }
 
-// Expect says how many chains are about to be posted. All earlier ones must have been
-// answered.
+// Expect says how many chains are about to be posted. Nothing may be posted then.
 func (w *Waiter) Expect(n int) { w.pending.Store(int32(n)) }
 
 // Answered tells whether all chains that were expected have been answered.
