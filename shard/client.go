@@ -8,9 +8,10 @@ import (
 
 // Client is what one shard knows of one client: the jobs it holds, the tubes
 // it watches, its wait. The client's goroutine makes it and names it in
-// requests; all of its fields but waiter belong to who has the shard's turn.
+// requests; only whoever has the shard's turn reads or writes its fields, except
+// waiter, which never changes.
 type Client struct {
-	waiter *Waiter // see there
+	waiter *Waiter
 
 	held     jobHeap // reserved jobs by deadline
 	heldList jobList // the same in the order of reserving
@@ -18,16 +19,16 @@ type Client struct {
 	byTube   map[*Tube]*watch // the watches, if there are many; else nil
 	using    *Tube
 
-	// Of a Gearman client: the jobs that it waits for.
+	// listens is the first in the list of a Gearman client's waits for the end of jobs.
 	listens *listener
-	// notes are about jobs that it has and that were put by beanstalkd's put, which
-	// have no Task for them; nil until there is one.
+	// notes are a Gearman worker's about jobs that it has and that have no Task, since
+	// beanstalkd's put has put them; nil until there is one.
 	notes map[*job]*note
 
 	due due // the next TTR of a held job to run out, or end of the wait
 
-	number    uint32 // in jobs that it has; 0 if it has not had any
-	dozing    bool   // of a Gearman client: to be told when there is a job
+	number    uint32 // in jobStore.holders; 0 if it has not had any jobs
+	dozing    bool   // among the sleepers of each watched tube; only a Gearman client
 	queued    bool   // in the queues of the watched tubes
 	counted   bool   // among the waiting clients of the shard, at countedAt
 	observing bool   // among the observers of the shard, at observerAt
@@ -37,21 +38,22 @@ type Client struct {
 	// The registration of a wait, or of a probe that may become one. It is stale
 	// once the claim has moved on from seq, or has been decided.
 	seq       uint64
-	aborted   uint64 // of the chain in which a command was aborted last
+	aborted   uint64 // seq of the chain in which a command was aborted last
 	timeoutAt int64  // when the wait ends; 0 for never
-	soonAt    int64  // when a job held on another shard comes within the margin; 0 for never
+	soonAt    int64  // the soonest deadline of a job held on another shard; 0 for none
 
-	// The observation of a probe: jobs better than told make it dirty.
+	// told is the job that an observed probe was answered with: a better one that
+	// becomes ready makes the claim dirty.
 	told key
 }
 
-// note is what a Gearman worker's job that was put has beside what all jobs have.
+// note is what a Gearman worker's job without a Task has beside what all jobs have.
 type note struct {
-	end         int64  // when it will have failed, if its TTR ends before; else 0
-	done, total uint32 // as the worker has told
+	end         int64  // when the job fails, if its TTR may end before; else 0
+	done, total uint32 // the progress that the worker has reported
 }
 
-// note returns what is noted of j, made if need be.
+// note returns the note about j, made if need be.
 func (c *Client) note(j *job) *note {
 	n := c.notes[j]
 	if n == nil {
@@ -103,7 +105,8 @@ func earlier(a, b int64) int64 {
 	return a
 }
 
-// best returns the job that a reserve gets now, nil if there is none.
+// best returns the job that a reserve gets now, nil if there is none: the one with the
+// lowest (priority, id) in the watched tubes that are not paused.
 func (c *Client) best() *job {
 	var best *job
 	at := worst
@@ -117,7 +120,7 @@ func (c *Client) best() *job {
 	return best
 }
 
-// fewWatches is how many are looked through for one.
+// fewWatches is how many watches are searched without a map.
 const fewWatches = 16
 
 // watchOn returns the client's watch on t, nil if there is none.
@@ -161,8 +164,8 @@ func (c *Client) removeWatch(w *watch) {
 	}
 }
 
-// expire lets the TTRs of held jobs and the wait run out that have come due,
-// and returns when the next one does, 0 for never.
+// expire ends the wait and the TTRs of held jobs that have come due, and returns when
+// the next one does, 0 for never.
 func (c *Client) expire(s *Shard) int64 {
 	// DEADLINE_SOON goes before the release of the job it warns of, which may
 	// be late on a busy machine.
@@ -193,6 +196,7 @@ func (c *Client) expire(s *Shard) int64 {
 	return next
 }
 
+// use has c use the tube of that name.
 func (s *Shard) use(c *Client, name string) *Tube {
 	t := s.tube(name)
 	t.using++
@@ -200,6 +204,8 @@ func (s *Shard) use(c *Client, name string) *Tube {
 	return t
 }
 
+// unuse ends that. If c has begun to use another tube of this shard, it goes on with
+// that.
 func (s *Shard) unuse(c *Client, t *Tube) {
 	t.using--
 	if c.using == t {
@@ -214,6 +220,7 @@ func (s *Shard) watch(c *Client, name string) *Tube {
 	return t
 }
 
+// newWatch has c, which does not watch t, watch it.
 func (s *Shard) newWatch(c *Client, t *Tube) *watch {
 	w := &watch{client: c, tube: t}
 	c.addWatch(w)
@@ -245,9 +252,9 @@ func (s *Shard) unwatch(w *watch) {
 	s.drop(t)
 }
 
-// giveBack makes the jobs that a client holds ready again, in the order in which
-// it had reserved them, and ends its wait. It does a step of that, and reports
-// whether there is more to do.
+// giveBack ends a client's wait and makes the jobs that it holds ready again, in the
+// order in which it reserved them. It does a step of that, and reports whether there is
+// more to do.
 func (s *Shard) giveBack(c *Client) (more bool) {
 	s.leave(c)
 	for range stepJobs {
@@ -261,11 +268,11 @@ func (s *Shard) giveBack(c *Client) (more bool) {
 	return c.heldList.head != nil
 }
 
-// detach forgets a client. It leaves its tubes in the order of the reference,
-// which the list of tubes shows: always the first of the watch list, whose
-// place the last one takes, and at the end the one that it uses. What it has
-// and nobody but itself waits for is nobody's any more. It does a step of that,
-// and reports whether there is more to do.
+// detach forgets a client. It gives back the jobs that the client holds, and drops
+// those of the foreground that nobody else waits for. It leaves the tubes in the order
+// of the reference, which shows in the list of tubes: always the first of the watch
+// list, whose place the last one takes, and at the end the one in use. It does a step
+// of that, and reports whether there is more to do.
 func (s *Shard) detach(c *Client) (more bool) {
 	if s.unlistenSome(c) || s.giveBack(c) {
 		return true

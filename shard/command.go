@@ -4,6 +4,7 @@ import "github.com/sheafq/sheaf/binlog"
 
 // The commands that put a job, and those that name one by its id.
 
+// put serves Put.
 func (s *Shard) put(r *Request) {
 	draining := s.cfg.Draining.Load()
 	switch {
@@ -38,12 +39,12 @@ func (s *Shard) put(r *Request) {
 	}
 }
 
-// idRun is for how many puts at most ids are taken in one go.
+// idRun is for how many puts ids are taken in one go, at most.
 const idRun = 64
 
-// takeID gives a put its id, and the puts that are served next, one behind the
-// other, theirs: all shards write what ids come from, so that is done seldom. But
-// not where a put may be refused, since then it takes none.
+// takeID gives a put its id, and notes in N the ids of the puts that are served right
+// behind it. All shards write the counter of ids, so it is better written once for many.
+// Where a put may be refused it takes no id, so each takes its own there.
 func (s *Shard) takeID(r *Request) {
 	if r.N == 0 {
 		n := uint64(1)
@@ -62,8 +63,8 @@ func (s *Shard) takeID(r *Request) {
 	r.ID, r.Created, r.N = r.N, s.now, 0
 }
 
-// jobCommand does a command by id. It reports false if j is not in a state for
-// it. Where the log stands against the command, it answers itself.
+// jobCommand serves a command by id. It reports false if j is not in a state for it.
+// If the log cannot take the change, it sets r's status itself and reports true.
 func (s *Shard) jobCommand(r *Request, j *job) bool {
 	mine := j.state == reserved && s.holderOf(j) == r.Client
 	switch r.Op {
@@ -99,7 +100,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 		if !mine {
 			return false
 		}
-		// The client is called at the old deadline, which was earlier, at the latest.
+		// No need to schedule r.Client.due: it fires at the old deadline, which is earlier.
 		r.Client.held.fix(s.deadline(j, j.ttr), j)
 	case ReserveJob:
 		if j.state == reserved {
@@ -131,8 +132,8 @@ func (s *Shard) reserveJob(r *Request, j *job) {
 		r.Status = Failed
 		return
 	case j.state != ready && s.refused(r):
-		// Counters may give way on a full disk; that a job is not buried any more,
-		// or not delayed, may not.
+		// On a full disk counters may be lost, but not that a job has ceased to be
+		// buried or delayed.
 		return
 	}
 	s.reclaimKey(j)

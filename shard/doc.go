@@ -99,9 +99,9 @@
 //
 // So a body of up to Inline bytes is stored behind its job, and copied twice: to
 // there, and from there for an answer, since the job may be gone, and its slot be
-// another's, before the answer is written (see Waiter.Keep). DESIGN.md has all bodies
-// stay where they were read, to be freed by the collector; that holds for larger ones,
-// where a copy would cost more, and of which there are fewer.
+// another's, before the answer is written (see Waiter.Keep). A larger body, where a copy
+// would cost more, stays where it was read, and the collector frees it; there are fewer
+// of those.
 //
 // # Many cores
 //

@@ -19,10 +19,10 @@ func (s state) String() string {
 // urgentPri is the priority below which a job counts as urgent.
 const urgentPri = 1024
 
-// job is one job, in a slot of its shard's slab, with its body behind it if that
-// is not large. Its shard owns it; nobody else ever sees any of it.
+// job is one job, in a slot of its shard's slab, with its body behind it if that is not
+// large. Only whoever has its shard's turn reads or writes it.
 //
-// Nothing in it but other jobs is pointed to: the collector does not look here.
+// It may point to nothing but other jobs, since the collector does not look here.
 type job struct {
 	id uint64
 
@@ -31,7 +31,7 @@ type job struct {
 	prev, next *job
 
 	created int64 // on the shards' clock
-	at      int64 // deadline of a delayed or reserved job, on the shards' clock; of a buried one, see Shard.burials
+	at      int64 // deadline of a delayed or reserved job, on the shards' clock; of a buried one the number of its burial, see journal.burials
 
 	// Numbers in the tables of the jobStore.
 	inTube uint32
@@ -51,12 +51,13 @@ type job struct {
 
 	state state
 
-	foreground bool // is not in the log, and goes when nobody waits for it any more, as nobody does for what was cancelled
-	fails      bool // while reserved: has failed at its deadline, rather than being ready again
+	foreground bool // not in the log, and discarded when nobody waits for it, which includes a cancelled job
+	fails      bool // while reserved: fails at its deadline, rather than being ready again
 }
 
-// jobRef is a job in a place that the collector need not look at, since it knows
-// no jobs; 0 is none.
+// jobRef is a pointer to a job that the collector does not take for one, 0 for nil: so
+// it need not look at what holds many of them, and does not know the memory of jobs
+// anyway.
 type jobRef uintptr
 
 func (j *job) ref() jobRef { return jobRef(unsafe.Pointer(j)) }
@@ -64,26 +65,26 @@ func (j *job) ref() jobRef { return jobRef(unsafe.Pointer(j)) }
 // job returns the job, nil for 0.
 func (r jobRef) job() *job { return *(**job)(unsafe.Pointer(&r)) }
 
-// noDeadline is a deadline that does not come.
+// noDeadline is a deadline that never comes.
 const noDeadline = 1 << 62
 
 const jobSize = int(unsafe.Sizeof(job{}))
 
-// Inline is how many bytes a body may have, with its CRLF, to be copied to where
-// its job is. A larger one stays where it is, and goes out from there.
+// Inline is how many bytes a body may have, with its CRLF, to be copied to behind its
+// job. A larger one stays where it was read, and is written from there.
 const Inline = maxSlot - jobSize
 
-// jobStore is the jobs of a shard, and what they refer to.
+// jobStore holds the jobs of a shard, and what they refer to by number.
 type jobStore struct {
 	slab      slab
 	tubeTable table[*Tube]
-	holders   table[*Client] // those that have jobs, or have had one
+	holders   table[*Client] // those that have a job, or have had one
 	tasks     table[*Task]
 	bodies    table[[]byte] // the large ones
 }
 
-// allot returns a job with that id and body, else blank; nil if the system has no
-// memory. It takes a large body over.
+// allot returns a new job with that id and body, otherwise blank; nil if the system has
+// no memory. A large body is the job's from then on.
 func (s *jobStore) allot(id uint64, body []byte) *job {
 	j := s.slab.take(slotFor(len(body)))
 	if j == nil {
@@ -115,7 +116,7 @@ func slotFor(n int) int {
 	return jobSize + n
 }
 
-// inline returns the body of a job where it is behind it.
+// inline returns a body of at most Inline bytes, which is behind its job.
 func (j *job) inline() []byte {
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(j), jobSize)), j.size)
 }
@@ -131,8 +132,8 @@ func (s *jobStore) body(j *job) []byte {
 	return j.inline()
 }
 
-// bodyFor returns the body for an answer to w's client, who may see it when the
-// job is no more.
+// bodyFor returns the body for an answer to w's client, which may read it when the job
+// is no more.
 func (s *jobStore) bodyFor(j *job, w *Waiter) []byte {
 	if j.size > uint32(Inline) {
 		return s.bodies.at(*j.large())
@@ -149,9 +150,9 @@ func (s *jobStore) holderOf(j *job) *Client { return s.holders.at(j.heldBy) }
 // taskOf returns j's task, nil if it has none.
 func (s *jobStore) taskOf(j *job) *Task { return s.tasks.at(j.tasked) }
 
-// footprint is what a job with a body of that many bytes counts for in the memory
-// budget, in bytes: its slot, its place in a heap, and the body if that is elsewhere.
-// (The directory counts itself.)
+// footprint returns how many bytes a job with a body of that many counts for in the
+// memory budget: its slot, its place in a heap, and the body if that is elsewhere. (The
+// directory counts itself.)
 func footprint(body int) int64 {
 	n := slotSize(slotFor(body)) + 24
 	if body > Inline {

@@ -1,7 +1,7 @@
 package shard
 
-// serve does what one request asks for and answers it, or reports that it is not
-// finished: then it is to be served again, as the first of its chain.
+// serve does what one request asks for and answers it; or it reports that the request
+// is unfinished, and has to be served again, as the first of its chain.
 func (s *Shard) serve(r *Request) (unfinished bool) {
 	c := r.Client
 	if r.Op <= PauseTube {
@@ -9,8 +9,8 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 			return false // an earlier reserve of the chain waits: r stays Unserved
 		}
 		if r.seq != 0 && c.aborted == r.seq {
-			// Nor does anything take effect behind an aborted command of the chain,
-			// whose client is told no more.
+			// Nor does anything behind an aborted command of the chain take effect: the
+			// client gets no answer to it.
 			if r.last {
 				s.answer(c.waiter, r.Op)
 			}
@@ -124,7 +124,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		s.roster.add(r.Name)
 	case tubeGone:
 		s.roster.remove(r.Name)
-	case prepared: // the end of the batch goes on there
+	case prepared: // the end of this batch may go on to the next segment, see roll
 		s.stalls.recheck = true
 	case stop:
 		s.ending = true
@@ -160,7 +160,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	return false
 }
 
-// found answers with j.
+// answerWith answers a peek with j, NotFound if it is nil.
 func (s *Shard) answerWith(r *Request, j *job) {
 	if j == nil {
 		r.Status = NotFound

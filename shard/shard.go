@@ -22,61 +22,60 @@ type Config struct {
 	Budget    *Budget
 	// Draining is read at each put: when set, puts are refused.
 	Draining *atomic.Bool
-	// First is the shard with index 0, which keeps the roster of tubes; nil
-	// says that this is the one.
+	// First is the shard with index 0, which keeps the roster of tubes; nil if this
+	// is the first.
 	First *Shard
-	// Log is where changes are written; nil is nowhere. Stop does not close it.
+	// Log is where changes are written; nil for none. Stop does not close it.
 	Log *binlog.Log
-	// Recovery is what the shard begins with; nil is nothing.
+	// Recovery is the jobs that the shard begins with, nil for none. New takes it over.
 	Recovery *Recovery
 }
 
 // Shard is one actor. Post, Send and Stop may be called from any goroutine; all
-// else runs on the one goroutine whose turn it is.
+// else runs on the goroutine that has the turn.
 type Shard struct {
 	// These never change once New has returned.
 	mailbox *mailbox
 	cfg     Config
 	stopped chan struct{} // closed when the shard's goroutine has ended
 
-	// What follows belongs to who has the turn, but where it says otherwise.
+	// What follows is read and written only by whoever has the turn, unless it says
+	// otherwise. mailbox hands the turn over, so that cannot race.
 
 	now       int64  // of the batch being served, on cfg.Clock
-	deadlines uint64 // how many have been given out, see Shard.deadline
+	deadlines uint64 // how many have been set, see Shard.deadline
 	jobStore
-	jobs  int // how many there are
-	tubes map[string]*Tube
-	// mostTubes is how many there were, see remove.
-	mostTubes int
-	keyed     []*function // that have uniques, in any order
+	jobs      int // how many there are
+	tubes     map[string]*Tube
+	mostTubes int         // how many there were, see remove
+	keyed     []*function // those with uniques, in any order
 	memory    ration
 
 	dues  dueHeap
 	timer *time.Timer
 	armed int64 // when the timer fires; 0 when it is not set
-	// alarm is what the timer posts, to have the shard look what has come due.
-	// ringing is true while it is in the mailbox: the timer's goroutine sets
-	// it, whoever serves it clears it.
+	// alarm is what the timer posts, so that the next turn serves what has come due.
+	// ringing is true while it is in the mailbox: the timer's goroutine sets it,
+	// whoever serves alarm clears it. So it is never posted twice.
 	alarm   Request
 	ringing atomic.Bool
 
 	observers []*Client // with observing set, each at its observerAt
 	roster    *roster   // on the first shard only
 
-	// told are the clients to be told at the end of the batch that their chains
-	// are answered, whatever becomes of the log; those that wait for it are in
-	// held.
+	// atOnce are the clients to be told at the end of the batch that their chains are
+	// answered. Those whose answers wait for the log are in outbox.
 	atOnce []*Waiter
 
 	journal
 
 	// unfinished are the chains that go on in the next turn, see steps.go. quota is
-	// how much may still come due in this one. looked is how many tubes the reserves
-	// of the chain that is served have looked through.
+	// how many jobs and owners of a due may still come due in this turn. looked is how
+	// many tubes the reserves of the chain being served have looked through.
 	unfinished []*Request
 	quota      int
 	looked     int
-	following  *Request // what is served behind the request that is being served
+	following  *Request // the one that is served after the one being served
 	stalls
 
 	// Sums over all tubes.
@@ -84,12 +83,12 @@ type Shard struct {
 	total, timeouts                          uint64
 
 	ending bool // after EndWaits
-	ended  bool // after stop; the mailbox is not parked any more
-	// waits are the clients that wait and have this shard count them. Some may
-	// have been answered by another shard since.
+	ended  bool // after stop: nothing more is served, and the mailbox not parked
+	// waitingClients are those that wait and that this shard counts, each at its
+	// countedAt. Some may have been answered by another shard since.
 	waitingClients []*Client
-	queued         int // watches in the queues of tubes
-	served         [NumOps]uint64
+	queued         int            // watches in the queues of tubes
+	served         [NumOps]uint64 // commands, by Op
 }
 
 // New starts a shard. Stop ends it.
@@ -114,12 +113,12 @@ func New(cfg Config) *Shard {
 	return s
 }
 
-// Post hands over a chain of commands of one client, which has said Expect.
-// They are served in order, with no other in between unless they take long (see
-// steps.go); when all are answered the client's Waiter is told, once. If a reserve
-// comes to wait, the client is told at once (unless the reserve is Quiet) and the
-// rest of the chain is left Unserved. If nobody serves the shard, the caller does,
-// for one turn; see post.
+// Post hands over a chain of at least one command, all of one client, which has
+// called Waiter.Expect before. They are served in order, with no other in between
+// unless they take long (see steps.go); when all are answered the Waiter is told, once.
+// If a reserve has to wait, the Waiter is told right then (unless the reserve is Quiet)
+// and the rest of the chain is left Unserved. If nobody serves the shard, the caller
+// does, for one turn; see post.
 func (s *Shard) Post(chain []*Request) {
 	w := chain[0].Client.waiter
 	for _, r := range chain {
@@ -129,14 +128,15 @@ func (s *Shard) Post(chain []*Request) {
 	s.post(chain)
 }
 
-// Send hands over a request whose answer nobody awaits.
+// Send hands over a request whose answer nobody awaits. The caller must not touch it
+// until something that it posted later has been answered.
 func (s *Shard) Send(r *Request) {
 	r.last = false
 	s.post([]*Request{r})
 }
 
-// Stop ends the shard once all that was posted before is served, and returns
-// when it has ended. Nothing may be posted after.
+// Stop ends the shard once all that was posted before is served, and returns when it
+// has ended. Nothing may be posted after that; only one goroutine may call it, once.
 func (s *Shard) Stop() {
 	if s.log != nil {
 		s.cleaner.stop()
@@ -145,19 +145,18 @@ func (s *Shard) Stop() {
 	<-s.stopped
 }
 
-// post posts a chain. The goroutine that finds the shard idle has its turn, in
-// place of the shard's own: waking that one, and being woken by it, costs more
-// than most commands. If more has come meanwhile, the shard's own goes on.
+// post posts a chain. A caller that finds the shard idle serves a turn in place of the
+// shard's own goroutine: to wake that, and be woken by it, costs more than most
+// commands. If more has come meanwhile, the shard's goroutine goes on.
 //
-// With a log the answers have to be waited for anyway, and each turn costs a
-// record's write: then it is better that the shard's own goroutine comes a
-// moment later and finds more.
+// With a log the caller has to wait for its answers anyway, and each turn costs a
+// write: it is better that the shard's goroutine comes a moment later and finds more.
 func (s *Shard) post(chain []*Request) {
 	switch {
 	case !s.mailbox.post(chain):
 	case s.log != nil, chain[0].Op == Attach:
-		// A client that has only come may stay idle for ever. A turn would leave
-		// its goroutine with twice the stack.
+		// A client that has only just come may stay idle for ever, and a turn would
+		// leave its goroutine with twice the stack.
 		s.mailbox.poke()
 	default:
 		if s.turnOfAnother(); s.ended || len(s.unfinished) > 0 || !s.mailbox.park() {
@@ -166,8 +165,8 @@ func (s *Shard) post(chain []*Request) {
 	}
 }
 
-// turnOfAnother is a turn on a goroutine that is not the shard's. Whoever
-// recovers from panics there must not go on with half a shard.
+// turnOfAnother serves a turn on a goroutine that is not the shard's. A panic ends the
+// process, even if the caller would recover from it: the shard may be half changed.
 func (s *Shard) turnOfAnother() {
 	whole := false
 	defer func() {
@@ -179,7 +178,7 @@ func (s *Shard) turnOfAnother() {
 	whole = true
 }
 
-// crash ends the process, as a panic does that nobody recovers from.
+// crash ends the process, like a panic that nobody recovers from.
 func crash(v any) {
 	stack := debug.Stack()
 	go func() { panic(fmt.Sprintf("%v in a shard\n\n%s", v, stack)) }()
@@ -201,15 +200,16 @@ func (s *Shard) run() {
 		}
 		<-s.mailbox.wake
 		if s.log != nil {
-			// Whoever else is about to post may do so first: one more command in
-			// the batch costs less than one more batch.
+			// Let others that are about to post do so first: one more command in the
+			// batch costs less than one more batch.
 			runtime.Gosched()
 		}
 	}
 }
 
 // turn serves what is in the mailbox, and a step of what is unfinished. It reports
-// whether there was anything. Only one goroutine at a time may call it: see mailbox.
+// whether another turn may find something: false if there was nothing, or if the shard
+// has ended. Only the mailbox's consumer may call it.
 func (s *Shard) turn() bool {
 	r := s.mailbox.take()
 	if r == nil && len(s.unfinished) == 0 {
@@ -233,18 +233,17 @@ func (s *Shard) turn() bool {
 // serveAll serves r and what is linked behind it.
 func (s *Shard) serveAll(r *Request) {
 	for r != nil && !s.ended {
-		// Not behind a reserve that has come to wait, which appends nothing: its
-		// client is told, and what follows it in the chain is not served, nor this
-		// goroutine's any more.
+		// This cannot come between a reserve that has to wait and the rest of its
+		// chain, which is the client's again once the batch ends: such a reserve
+		// appends nothing, so it does not fill the batch.
 		for s.filled() {
 			s.endBatch()
 			s.beginBatch()
 			s.expire() // it may have taken long
 		}
 		next, last := r.next, r.last // r may be the client's again once it is answered
-		// An answered request leads to no other: it may be that of a client which is
-		// idle, and would keep all of that other's client alive when that is gone, and
-		// those behind it.
+		// An answered request must not link to others: it may stay with an idle
+		// client, and would keep alive the clients of those, though they are gone.
 		r.next, s.following = nil, next
 		switch {
 		case s.serve(r):
@@ -253,7 +252,7 @@ func (s *Shard) serveAll(r *Request) {
 		case last:
 			s.looked = 0
 		case s.looked > stepWatches:
-			s.lacksRoom = false // that was r's
+			s.lacksRoom = false // that was about r
 			next = s.putOff(next)
 		}
 		r = next
