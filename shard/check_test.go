@@ -229,7 +229,7 @@ func (s *Shard) check() error {
 		}
 		next := c.soonest()
 		if c.queued {
-			next = earlier(earlier(next, c.timeoutAt), c.soon(c.soonAt))
+			next = earlier(earlier(next, c.timeoutAt), c.soon(c.soonestElsewhere))
 			if c.counted {
 				waiting++
 			}

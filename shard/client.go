@@ -37,10 +37,10 @@ type Client struct {
 
 	// The registration of a wait, or of a probe that may become one. It is stale
 	// once the claim has moved on from seq, or has been decided.
-	seq       uint64
-	aborted   uint64 // seq of the chain in which a command was aborted last
-	timeoutAt int64  // when the wait ends; 0 for never
-	soonAt    int64  // the soonest deadline of a job held on another shard; 0 for none
+	seq              uint64
+	aborted          uint64 // seq of the chain in which a command was aborted last
+	timeoutAt        int64  // when the wait ends; 0 for never
+	soonestElsewhere int64  // the soonest deadline of a job held on another shard; 0 for none
 
 	// told is the job that an observed probe was answered with: a better one that
 	// becomes ready makes the claim dirty.
@@ -170,7 +170,7 @@ func (c *Client) expire(s *Shard) int64 {
 	// DEADLINE_SOON goes before the release of the job it warns of, which may
 	// be late on a busy machine.
 	if c.queued {
-		if at := c.soon(c.soonAt); at != 0 && at <= s.now {
+		if at := c.soon(c.soonestElsewhere); at != 0 && at <= s.now {
 			s.endWait(c, DeadlineSoon)
 		} else if c.timeoutAt != 0 && c.timeoutAt <= s.now {
 			s.endWait(c, TimedOut)
@@ -191,7 +191,7 @@ func (c *Client) expire(s *Shard) int64 {
 	}
 	next := c.soonest()
 	if c.queued {
-		next = earlier(earlier(next, c.timeoutAt), c.soon(c.soonAt))
+		next = earlier(earlier(next, c.timeoutAt), c.soon(c.soonestElsewhere))
 	}
 	return next
 }

@@ -2,19 +2,19 @@ package shard
 
 // Functions: what of a tube is Gearman's, and what Gearman's administration asks for.
 
-// function is what of a tube is Gearman's. A tube has it once Gearman has named
-// it, and then stays until it is dropped.
+// function is what a tube has for Gearman, from when Gearman has first named the tube. A
+// tube with a function stays until DropFunction.
 type function struct {
-	uniques  map[taskKey]*job
-	most     int       // uniques that there were, see remove
-	place    int       // in the shard's list of those that have uniques, if it has
-	sleepers watchList // workers that are told when there is a job
-	workers  int
-	limits   [3]uint32 // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
-	dropped  bool      // it is being dropped, and was not named since
+	uniques  map[taskKey]*job // the job that others with the key are coalesced with
+	most     int              // how many uniques there were, see remove
+	place    int              // in Shard.keyed, if it has uniques
+	sleepers watchList        // workers that doze until there is a job
+	workers  int              // Gearman's, that watch the tube
+	limits   [3]uint32        // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
+	dropped  bool             // it is being dropped, and was not named since
 }
 
-// asFunction returns t's function, made if need be.
+// asFunction returns t's function, made if need be. If it is being dropped, it stays.
 func (t *Tube) asFunction() *function {
 	if t.function == nil {
 		t.function = &function{uniques: make(map[taskKey]*job)}
@@ -34,7 +34,7 @@ func bandOf(pri uint32) int {
 	return 2
 }
 
-// Lists is what some rare requests are answered with, or ask with.
+// Lists is what some rare requests ask with, or are answered with.
 type Lists struct {
 	Names     []string        // of Tubes
 	Functions []FunctionStats // of Functions
@@ -45,11 +45,11 @@ type Lists struct {
 // FunctionStats is a function in the answer of Functions.
 type FunctionStats struct {
 	Name string
-	// The jobs that are not done: the ready ones of each priority and those with a
-	// worker, and those whose time has not come, high, normal and low.
+	// The jobs that are not done: the ready ones of each priority, those with a worker,
+	// and the delayed ones of high, normal and low priority.
 	High, Normal, Low, Running int
 	Delayed                    [3]int
-	Workers                    int // Gearman's, asleep or not
+	Workers                    int // Gearman's, dozing or not
 }
 
 // TaskStats is a job in the answer of ListJobs.
@@ -89,11 +89,13 @@ func (s *Shard) limitFunction(r *Request) {
 }
 
 // dropFunction serves DropFunction: the function goes, and all its queued jobs fail.
-// Those that were submitted are gone, those of beanstalkd's put are buried. (Buried
-// jobs stay, in a tube that is no function.) It is Busy while it has workers, or jobs
-// are with some. It does a step of that, and reports whether there is more to do: who
-// names the function after it has begun makes it anew, and what is submitted then
-// stays, as does what somebody has reserved meanwhile.
+// Those that Gearman submitted are discarded, those of beanstalkd's put are buried.
+// (Buried jobs stay, in a tube that is no function.) It answers Busy if the function has
+// workers, or some of its jobs are with clients.
+//
+// It does a step of that, and reports whether there is more to do. If somebody names the
+// function between the steps it stays, with what is submitted from then on, and so do
+// jobs that somebody reserves meanwhile.
 func (s *Shard) dropFunction(r *Request) (more bool) {
 	t := s.tubes[r.Name]
 	switch {
@@ -123,7 +125,7 @@ func (s *Shard) dropFunction(r *Request) (more bool) {
 		t.function.dropped = false // it stays
 		return false
 	}
-	// A job that somebody has reserved may still have its unique there.
+	// A job that somebody has reserved may still have its unique in the function.
 	if f := t.function; f.dropped && len(f.uniques) == 0 {
 		t.function = nil
 		s.drop(t)
@@ -131,9 +133,9 @@ func (s *Shard) dropFunction(r *Request) (more bool) {
 	return false
 }
 
-// failSome does a step of dropping a function, and reports whether there is more to
-// do. The jobs go in the order of their ids. As long as there are many they are looked
-// for among all jobs, since to sort them would take too long.
+// failSome does a step of dropping a function, and reports whether there is more to do.
+// The jobs fail in the order of their ids. As long as there are many they are searched
+// for among all jobs of the shard, since to sort them would take too long.
 func (s *Shard) failSome(t *Tube, r *Request) (more bool) {
 	p := r.progress
 	if t.queued() <= stepJobs {
@@ -158,8 +160,8 @@ func (s *Shard) failSome(t *Tube, r *Request) (more bool) {
 	return r.Status == OK && !past && p.from != 0
 }
 
-// failQueued has j fail, which is ready or delayed, and reports whether the step may
-// go on. If there is no room in the log it answers r.
+// failQueued fails j, which is ready or delayed, and reports whether the step may go on.
+// If the log has no room it answers r, and reports false.
 func (s *Shard) failQueued(j *job, r *Request) bool {
 	switch {
 	case j.tasked != 0:
@@ -173,10 +175,10 @@ func (s *Shard) failQueued(j *job, r *Request) bool {
 	return !s.filled()
 }
 
-// cancelJob serves CancelJob: the job goes, and who waits for it hears so. If a
-// worker has it, that may finish it, but it does not come again: it is one of the
-// foreground that nobody waits for. (Unless it is submitted again meanwhile: then it
-// is waited for, or kept, as it would be without this.)
+// cancelJob serves CancelJob: the job is discarded, and the clients that wait for it are
+// told that it failed. If a worker has it, that may finish it, but no other gets it: it
+// becomes a job of the foreground that nobody waits for. (Unless it is submitted again
+// meanwhile: then somebody waits for it, or it is one of the background again.)
 func (s *Shard) cancelJob(r *Request) {
 	switch j := s.job(r.ID); {
 	case j == nil || j.state == buried:
@@ -203,8 +205,8 @@ func (s *Shard) callOff(j *job) {
 	s.discard(j)
 }
 
-// listJobs serves ListJobs, a step at a time: who asks goes on with the ID of the
-// answer.
+// listJobs serves ListJobs, a step at a time: the asker goes on with the ID that is
+// answered.
 func (s *Shard) listJobs(r *Request) {
 	if r.Lists == nil {
 		r.Lists = new(Lists)
@@ -222,8 +224,8 @@ func (s *Shard) taskStats(j *job) TaskStats {
 	if task := s.taskOf(j); task != nil {
 		st.Unique, st.Retries, st.Waiting = task.Unique, task.retries, task.listeners > 0
 	} else {
-		// Each reserve but that of the worker who has it now, or has buried it, ended with
-		// the job put back; a client that was gone is not counted otherwise.
+		// Every reserve has ended with the job put back, except those that ended with its
+		// burial, and the one that lasts. Clients that have gone are counted nowhere else.
 		kept := j.buries
 		if j.state == reserved {
 			kept++

@@ -4,9 +4,9 @@ import "unsafe"
 
 // The clients that wait for the end of a Gearman job, and what they are told of it.
 
-// listener is a client that waits for a job, once for each time that it has
-// submitted it. It is in the list of the job's task, in the order of submitting,
-// and in that of the client.
+// listener is a client's wait for the end of a job; the client has one for each time
+// that it submitted the job. It is in two lists: that of the job's task, in the order of
+// submitting, and that of the client.
 type listener struct {
 	client                 *Client
 	job                    *job
@@ -14,10 +14,10 @@ type listener struct {
 	clientPrev, clientNext *listener
 }
 
-// listenerFootprint is the same for a listener.
+// listenerFootprint is how many bytes a listener counts for in the memory budget.
 const listenerFootprint = int64(unsafe.Sizeof(listener{}))
 
-// listen has c wait for j.
+// listen has c wait for the end of j, whose task is given.
 func (s *Shard) listen(c *Client, j *job, task *Task) {
 	l := &listener{client: c, job: j, prev: task.last, clientNext: c.listens}
 	if task.last == nil {
@@ -58,8 +58,8 @@ func (s *Shard) unlisten(l *listener, task *Task) {
 	s.memory.charge(-listenerFootprint)
 }
 
-// deafen ends all waits of a client that is going. A job in the foreground that
-// nobody else waits for goes with it, if no worker has it. It does a step of that,
+// unlistenSome ends the waits of a client that is going. A job in the foreground that
+// nobody else waits for is discarded, unless a worker has it. It does a step of that,
 // and reports whether there is more to do.
 func (s *Shard) unlistenSome(c *Client) (more bool) {
 	for range stepJobs {
@@ -77,13 +77,14 @@ func (s *Shard) unlistenSome(c *Client) (more bool) {
 	return c.listens != nil
 }
 
-// abandoned tells whether nobody waits for j, which is in the foreground. (What was
-// put is if it was cancelled: nobody can.)
+// abandoned tells whether j is in the foreground and nobody waits for it. (A job
+// without a task is in the foreground only if it was cancelled, and nobody can wait for
+// it.)
 func (s *Shard) abandoned(j *job) bool {
 	return j.foreground && (j.tasked == 0 || s.taskOf(j).listeners == 0)
 }
 
-// tell sends the clients that wait for j an event.
+// tell sends an event to each client that waits for j.
 func (s *Shard) tell(j *job, task *Task, e Event) {
 	e.ID = j.id
 	for l := task.waiting; l != nil; l = l.next {
@@ -92,8 +93,8 @@ func (s *Shard) tell(j *job, task *Task, e Event) {
 	}
 }
 
-// finish is tellEnd for a job that is at its end, with which nothing is coalesced any
-// more.
+// finish is tellEnd, and nothing is coalesced with j any more. It does nothing for a job
+// without a task.
 func (s *Shard) finish(j *job, kind EventKind, data []byte) {
 	s.tellEnd(j, kind, data)
 	if task := s.taskOf(j); task != nil {
@@ -101,8 +102,8 @@ func (s *Shard) finish(j *job, kind EventKind, data []byte) {
 	}
 }
 
-// tellEnd tells the clients that wait for j, if there are any, how it has ended, and
-// has nobody wait for it any more. It does nothing for a job without a task.
+// tellEnd tells the clients that wait for j how it has ended, and ends their waits. It
+// does nothing for a job without a task.
 func (s *Shard) tellEnd(j *job, kind EventKind, data []byte) {
 	task := s.taskOf(j)
 	if task == nil {
@@ -114,8 +115,8 @@ func (s *Shard) tellEnd(j *job, kind EventKind, data []byte) {
 	}
 }
 
-// send has c get an event at the end of the batch. If logged, that is when the
-// log has the batch, without which the event may not be true.
+// send gives c an event at the end of the batch; with a log that is when the log has the
+// batch. logged says that the event is not true if the log fails to get it.
 func (s *Shard) send(c *Client, e *Event, logged bool) {
 	if c.waiter.inbox != nil {
 		s.outbox.events = append(s.outbox.events, sent{c.waiter.inbox, e, logged})

@@ -114,7 +114,7 @@ func (x *trial) picture() string {
 		for _, c := range a.sides {
 			fmt.Fprintf(&b, "; held%v in order%v", heapIDs(&c.held), listIDs(&c.heldList))
 			if c.queued {
-				fmt.Fprintf(&b, " queued counted=%t timeout=%d soon=%d", c.counted, c.timeoutAt, c.soonAt)
+				fmt.Fprintf(&b, " queued counted=%t timeout=%d soon=%d", c.counted, c.timeoutAt, c.soonestElsewhere)
 			}
 			if c.observing {
 				fmt.Fprintf(&b, " observing")

@@ -61,7 +61,7 @@ func (s *Shard) answerReserved(r *Request, j *job) {
 func (s *Shard) enqueue(c *Client, r *Request) {
 	c.seq = r.seq
 	c.queued = true
-	c.timeoutAt, c.soonAt = 0, 0
+	c.timeoutAt, c.soonestElsewhere = 0, 0
 	for _, w := range c.watches {
 		w.tube.waiters.append(w)
 	}
@@ -79,8 +79,8 @@ func (s *Shard) countWaiting(c *Client, r *Request) {
 	if r.Timeout > 0 {
 		c.timeoutAt = s.now + r.Timeout
 	}
-	c.soonAt = r.Soonest
-	if at := earlier(c.timeoutAt, c.soon(c.soonAt)); at != 0 {
+	c.soonestElsewhere = r.Soonest
+	if at := earlier(c.timeoutAt, c.soon(c.soonestElsewhere)); at != 0 {
 		s.schedule(&c.due, at)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/sheafq/sheaf/binlog"
 )
 
-// Gearman's side of the engine. A function of Gearman is a tube, and what is
-// submitted is a job with a Task: everything that beanstalkd's jobs do not have.
-// Whatever ends a job, in either protocol, ends its task: finish is called
+// Gearman's side of the engine: what is submitted. A function of Gearman is a tube, and
+// what is submitted to it is a job with a Task, which holds what beanstalkd's jobs do
+// not have. Whatever ends a job, in either protocol, ends its task: finish is called
 // before the job is discarded or buried, and tells the clients that wait for it.
 //
 //	submit ──▶ job with a task ──grab──▶ reserved ──Report──▶ finish, discard
@@ -17,37 +17,35 @@ import (
 //	                    and unique)         ├─ its timeout: fails
 //	                                        └─ beanstalkd's delete, bury, release
 //
-// A job in the foreground is there for the clients that wait for it. It is not
-// in the log, and goes when the last of them does, at once if no worker has it,
-// and else when the worker gives it up.
+// A job in the foreground is there for the clients that wait for it. It is not in the
+// log, and is discarded when the last of them goes: at once if no worker has it, else
+// when the worker gives it back.
 
-// These are the priorities of what Gearman submits. Both orders agree: a lower
-// number goes first, and among the same the lower id.
+// The priorities of what Gearman submits. As in beanstalkd a lower number goes first,
+// and of jobs with the same number the lower id.
 const (
 	PriHigh   uint32 = 0
 	PriNormal uint32 = 1024
 	PriLow    uint32 = 1<<32 - 1
 )
 
-// taskTTR is the time in seconds that a beanstalkd worker has for a job that was
-// submitted by Gearman, which knows no such time. It can touch the job.
+// taskTTR is the TTR in seconds of a job that was submitted by Gearman, which knows none,
+// while a beanstalkd worker has it. The worker can touch it.
 const taskTTR = 3600
 
-// Task is what a job has if it was submitted by Gearman. Unique and Reducer are
-// set by who submits it and never change, so that anyone may read them; all else
-// belongs to who has the shard's turn.
-//
-// Who submits it leaves all but what is said here alone.
+// Task is what a job has if it was submitted by Gearman. The submitter fills in the
+// exported fields before it posts the task. Unique and Reducer never change after that,
+// so any goroutine may read them; all else belongs to whoever has the shard's turn.
 type Task struct {
 	Unique, Reducer string
-	// Background says that nobody waits for the job, and that it is kept in the
-	// log. It is set by who submits it; the shard sets it when a job of the
-	// foreground is submitted again in the background.
+	// Background says that the job stays though nobody waits for it, and that it is
+	// kept in the log. The shard sets it when a job of the foreground is submitted again
+	// in the background, and clears it when a worker's job is cancelled.
 	Background bool
 
 	keyed bool // others are coalesced with it
 
-	done, total uint32 // as the worker has told
+	done, total uint32 // the progress that the worker has reported
 	retries     uint32 // how often it was given back
 	heir        uint32 // its place among the heirs of its key, counted from 1; 0 if it is none
 	listeners   uint32 // in the list that follows
@@ -56,14 +54,15 @@ type Task struct {
 	heirs       *heirs // of its key, if it is keyed; nil if there were none
 }
 
-// logs tells whether the log has j.
+// logs tells whether j is kept in a log.
 func (s *Shard) logs(j *job) bool { return s.log != nil && !j.foreground }
 
-// submit serves Submit.
+// submit serves Submit: the task is coalesced with a job that has its key, or becomes a
+// new job.
 func (s *Shard) submit(r *Request) {
 	task := r.Task
 	key, keyed := task.keyOf(r.Body)
-	// The tube may not be there yet, and is not made for what is refused.
+	// The tube may not be there yet. It is not made for a task that is refused.
 	t := s.tubes[r.Name]
 	var f *function
 	if t != nil {
@@ -72,7 +71,8 @@ func (s *Shard) submit(r *Request) {
 	if f != nil && keyed {
 		j := f.uniques[key]
 		if j == nil && key.workload {
-			// As in gearmand, it may also be one with that unique, if that is its workload, too.
+			// As in gearmand, a job whose unique equals the workload will do, too, if that is
+			// also its workload.
 			if j = f.uniques[taskKey{text: key.text}]; j != nil && string(s.body(j)) != string(r.Body) {
 				j = nil
 			}
@@ -88,7 +88,7 @@ func (s *Shard) submit(r *Request) {
 	}
 	logged := s.log != nil && task.Background
 	switch band := bandOf(r.Pri); {
-	case s.failed: // of the foreground, too: nobody would get it
+	case s.failed: // in the foreground, too: no worker would get it
 		r.Status = Failed
 	case f != nil && f.limits[band] > 0 && t.jobs-t.buried.n >= int(f.limits[band]):
 		r.Status = QueueFull
@@ -111,7 +111,7 @@ func (s *Shard) submit(r *Request) {
 		j.tasked = s.tasks.add(task)
 		s.memory.charge(task.footprint())
 		if keyed {
-			key, _ = task.keyOf(s.body(j)) // r's goes
+			key, _ = task.keyOf(s.body(j)) // the key must not refer to r.Body, which may go
 			s.noteKey(f, key, j, task)
 		}
 		if !task.Background {
@@ -130,7 +130,7 @@ func (s *Shard) submit(r *Request) {
 	}
 }
 
-// join serves Submit of a job that is there already.
+// join serves Submit of a task that is coalesced with j.
 func (s *Shard) join(r *Request, j *job) {
 	task := s.taskOf(j)
 	switch {
@@ -150,8 +150,8 @@ func (s *Shard) join(r *Request, j *job) {
 	r.ID = j.id
 }
 
-// keep makes j, which was in the foreground, a job of the background: it is in
-// the log from now on. It reports false if there is no room, and answers r.
+// makeBackground makes j, which is in the foreground, a job of the background, which is
+// in the log. If the log has no room for it, it answers r and reports false.
 func (s *Shard) makeBackground(r *Request, j *job, task *Task) bool {
 	if s.log != nil && !s.log.FitsPut(s.mostPut(j)) {
 		s.noRoom(r)
@@ -167,12 +167,12 @@ func (s *Shard) makeBackground(r *Request, j *job, task *Task) bool {
 	return true
 }
 
-// footprint is what a task counts for in the memory budget, in bytes.
+// footprint returns how many bytes a task counts for in the memory budget.
 func (t *Task) footprint() int64 {
 	return int64(unsafe.Sizeof(Task{})) + int64(t.size())
 }
 
-// size is how many bytes a job's task adds to it in the log: 0 if there is none.
+// size returns how many bytes t adds to its job's record in the log: 0 if t is nil.
 func (t *Task) size() int {
 	if t == nil {
 		return 0
@@ -206,6 +206,7 @@ func (s *Shard) inquireUnique(r *Request) {
 	s.describe(r, oldest)
 }
 
+// describe answers an inquiry with j.
 func (s *Shard) describe(r *Request, j *job) {
 	r.ID, r.N, r.Pri, r.Delay = j.id, 0, 0, 0
 	if j.state == reserved {

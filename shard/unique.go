@@ -5,21 +5,22 @@ import (
 	"unsafe"
 )
 
-// Same function and same unique is one job: what is submitted is coalesced with
-// the job that has the key of both. A buried job has none, so that another can be
-// submitted in its place. When it is kicked, or reserved by its id, while that
-// other is there, both are jobs of one unique. Then the older one, by id, has the
-// key, and when it goes the next. That does not depend on who came to be there
-// first, so it is the same after a restart.
+// Coalescing: tasks of one function with the same unique are one job. Function and
+// unique are a key, and what is submitted is coalesced with the job that has its key. A
+// buried job has none, so that another can be submitted in its place. If it is then
+// kicked, or reserved by its id, while the other is there, two jobs have one unique.
+// The older one, by id, has the key then, and when it goes the next. That depends on
+// the ids alone, so it is the same after a restart.
 
-// taskKey is what makes two tasks of a function the same.
+// taskKey is what makes two tasks of a function the same. Its text may refer to the
+// body of the job that has the key.
 type taskKey struct {
-	workload bool // the workload is the unique
+	workload bool // text is the workload, which a unique of "-" stands for
 	text     string
 }
 
-// keyOf returns the key of a task with that body, which it refers to; ok is false if
-// it has none.
+// keyOf returns the key of a task with that body, to which the key may refer; ok is
+// false if the task has none.
 func (t *Task) keyOf(body []byte) (key taskKey, ok bool) {
 	if t.Unique != "-" {
 		return taskKey{text: t.Unique}, t.Unique != ""
@@ -31,8 +32,8 @@ func (t *Task) keyOf(body []byte) (key taskKey, ok bool) {
 	return taskKey{true, unsafe.String(unsafe.SliceData(body), n)}, true
 }
 
-// heirs are the younger jobs with the key of one that is there: a heap, the oldest
-// first. They know their places, so any can go.
+// heirs are the younger jobs with the unique of one that has the key: a heap, the oldest
+// first. They know their places (Task.heir), so any of them can leave.
 type heirs []heir
 
 type heir struct {
@@ -65,9 +66,8 @@ func (h *heirs) Pop() any {
 	return e
 }
 
-// claimKey has tasks coalesced with j's, which has not been so far, from now on, or
-// else from when no older job has its key. The function is there from now on, if it
-// was dropped while j was buried.
+// claimKey gives j, which is not coalesced with yet, its key, or makes it an heir if an
+// older job has that. A function that was dropped while j was buried is made again.
 func (s *Shard) claimKey(j *job, task *Task) {
 	f := s.tubeOf(j).asFunction()
 	key, ok := task.keyOf(s.body(j))
@@ -92,7 +92,7 @@ func (s *Shard) claimKey(j *job, task *Task) {
 	f.replaceKey(key, j, task, first)
 }
 
-// noteKey has tasks with a key that no job has coalesced with j's.
+// noteKey gives j a key that no job has.
 func (s *Shard) noteKey(f *function, key taskKey, j *job, task *Task) {
 	if len(f.uniques) == 0 {
 		f.place = len(s.keyed)
@@ -102,16 +102,17 @@ func (s *Shard) noteKey(f *function, key taskKey, j *job, task *Task) {
 	task.keyed = true
 }
 
-// replaceKey has j have the key, which may refer to its body, and the heirs that was
-// had.
+// replaceKey gives j a key, which may refer to j's body, and its heirs, both of which the
+// job of task was had.
 func (f *function) replaceKey(key taskKey, j *job, task, was *Task) {
-	delete(f.uniques, key) // which may refer to the other's body
+	delete(f.uniques, key) // an assignment would keep the old key, with the other's body
 	f.uniques[key] = j
 	task.keyed = true
 	task.heirs, was.heirs = was.heirs, nil
 }
 
-// forgetKey has no task coalesced with j's any more.
+// forgetKey takes its key from j and gives it to the next heir, or takes j from among
+// the heirs.
 func (s *Shard) forgetKey(j *job, task *Task) {
 	if !task.keyed && task.heir == 0 {
 		return

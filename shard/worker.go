@@ -3,10 +3,9 @@ package shard
 // Gearman's workers: how they sleep until there is a job, what they report of the
 // one they have, and what becomes of it when they give it back.
 
-// term sets the deadline of a job that c, a Gearman worker, gets now: that of
-// its TTR if it was put by beanstalkd's put, and that of the function's timeout if
-// the worker has said one, whichever comes first. It returns its place among the
-// others.
+// grabDeadline sets the deadline of a job that c, a Gearman worker, gets now: the end of
+// its TTR if beanstalkd's put has put it, or of the timeout that the worker has named for
+// the function, whichever comes first. It returns the job's place among those held.
 func (s *Shard) grabDeadline(j *job, c *Client) key {
 	at := int64(noDeadline)
 	if j.tasked == 0 {
@@ -51,7 +50,7 @@ func (s *Shard) report(r *Request) {
 			n := r.Client.note(j)
 			n.done, n.total = r.Pri, r.Delay
 		}
-		if !j.fails { // who says something is alive
+		if !j.fails { // the worker is alive: a report is a touch
 			at := s.now + int64(j.ttr)*second
 			if n := r.Client.notes[j]; n != nil && n.end != 0 && n.end <= at {
 				at, j.fails = n.end, true
@@ -80,8 +79,8 @@ func (s *Shard) report(r *Request) {
 	}
 }
 
-// fail ends j, which a worker has, as failed: what Gearman has submitted is gone
-// then, what beanstalkd's put has put is buried, unless it was cancelled.
+// fail ends j, which a worker has, as failed: a job that Gearman submitted is discarded,
+// one of beanstalkd's put is buried, unless it was cancelled.
 func (s *Shard) fail(j *job, kind EventKind, data []byte) {
 	s.remove(j)
 	if j.tasked != 0 || j.foreground {
@@ -92,9 +91,8 @@ func (s *Shard) fail(j *job, kind EventKind, data []byte) {
 	s.makeBuried(j)
 }
 
-// comesAgain tells whether j, which a client has had and is in no state now, is
-// for another to have. If it is of the foreground and nobody waits for it any
-// more, it goes.
+// prepareRetry makes j, which a client has had and which is in no state, fit for another
+// client. If it is abandoned it is discarded instead, and prepareRetry reports false.
 func (s *Shard) prepareRetry(j *job) bool {
 	task := s.taskOf(j)
 	if s.failed && task != nil && task.listeners > 0 {
@@ -112,17 +110,16 @@ func (s *Shard) prepareRetry(j *job) bool {
 	return true
 }
 
-// giveUp makes j, which a client has had and is in no state now, ready again, if
-// it comes again.
+// requeue makes j, which a client has had and which is in no state, ready again, unless
+// it is abandoned.
 func (s *Shard) requeue(j *job) {
 	if s.prepareRetry(j) {
 		s.makeReady(j)
 	}
 }
 
-// canDo serves CanDo. It does not look at the client's other functions, of which
-// there may be many: if there is a job in one, the client does not sleep, or has
-// been told already.
+// canDo serves CanDo. It does not look at the client's other functions, of which there
+// may be many: if one of them has a job, the client does not doze, or has been told.
 func (s *Shard) canDo(r *Request) {
 	c := r.Client
 	t := s.tube(r.Name)
@@ -137,13 +134,13 @@ func (s *Shard) canDo(r *Request) {
 	case r.N == 0:
 	case t.ready.len() > 0 && !t.paused() && !s.failed && !s.ending:
 		s.send(c, &Event{Kind: Wake}, false)
-	case len(c.watches) == 1: // it could not sleep here before
+	case len(c.watches) == 1: // it could not doze on this shard before
 		s.startDozing(c)
 	}
 }
 
-// doze serves Doze: the client is told by an event when there is a job in one of
-// the tubes that it watches, unless there is one now.
+// doze serves Doze: unless there is a job in one of the tubes that the client watches,
+// an event tells it when there is.
 func (s *Shard) doze(r *Request) {
 	c := r.Client
 	if s.hasJobFor(c) {
@@ -153,11 +150,12 @@ func (s *Shard) doze(r *Request) {
 	s.startDozing(c)
 }
 
-// hasJobFor tells whether c would be given a job if it asked. Nobody is once the
-// log has failed, or the server goes down.
+// hasJobFor tells whether c would be given a job if it asked. Nobody is given one once
+// the log has failed or the server goes down.
 func (s *Shard) hasJobFor(c *Client) bool { return c.best() != nil && !s.failed && !s.ending }
 
-// lull has c told of the next job in the tubes that it watches.
+// startDozing enters c among the sleepers of the tubes that it watches, to be told of
+// the next job there.
 func (s *Shard) startDozing(c *Client) {
 	if !c.dozing {
 		c.dozing = true
@@ -167,7 +165,7 @@ func (s *Shard) startDozing(c *Client) {
 	}
 }
 
-// rouse ends what lull began.
+// stopDozing ends what startDozing began.
 func (s *Shard) stopDozing(c *Client) {
 	if c.dozing {
 		c.dozing = false
@@ -177,9 +175,8 @@ func (s *Shard) stopDozing(c *Client) {
 	}
 }
 
-// wakeSleepers tells all workers that sleep until there is a job in t, which
-// there is now. All of them, as gearmand does: of one alone nobody knows whether
-// it will ever come.
+// wakeSleepers tells the workers that doze until there is a job in t that there is one.
+// It tells all of them, as gearmand does, since one alone might never come for it.
 func (s *Shard) wakeSleepers(t *Tube) {
 	if t.function == nil || t.paused() || s.failed || s.ending {
 		return
