@@ -6,21 +6,21 @@ import (
 	"github.com/sheafq/sheaf/binlog"
 )
 
-// Cleaning keeps the log small: no more than about half of it is records that
-// no longer matter, whatever jobs stay. It takes the oldest segment, has the
-// jobs that are still in it written again at the end, and drops it. (The oldest
-// and no other: then all that it says of jobs that are gone may be forgotten
-// with it, since whatever else was said of them is older.)
+// Cleaning keeps the log small: at most about half of it are records that no longer
+// matter, whatever jobs stay. It takes the oldest segment, writes the jobs that are
+// still in it again at the end of the log, and drops it. (Always the oldest: then its
+// records of deletions may go with it, since all other records of those jobs are older
+// and gone.)
 //
-// A goroutine of its own reads the segment and tells the shard which jobs were
-// put in it, a few at a time, as a client that waits for each answer. So it
-// costs the shard no more than one more client would, and no memory a job.
+// A goroutine of its own reads the segment and tells the shard which jobs were put in
+// it, a few at a time, like a client that waits for each answer. So it costs the shard
+// no more than one more client would, and no memory for each job.
 
 // cleanStep is about how many bytes of records the shard looks at in one go.
 const cleanStep = 128 << 10
 
-// cleaner is that goroutine. Nothing in it changes; client and waiter are its own, as
-// a connection's are.
+// cleaner is that goroutine. Its fields never change; client and waiter belong to it, as
+// a connection's do.
 type cleaner struct {
 	shard  *Shard
 	client *Client
@@ -51,7 +51,8 @@ func (c *cleaner) run() {
 	}
 }
 
-// clean has the shard write the jobs of a segment again, unless it is to stop.
+// clean has the shard write the jobs of a segment again. It gives up if the shard cannot,
+// or if it is to stop.
 func (c *cleaner) clean(segment uint64) {
 	step := int(min(cleanStep, c.shard.log.Step()))
 	err := c.shard.log.ReadPuts(segment, step, func(ids []uint64) error {
@@ -68,10 +69,11 @@ func (c *cleaner) clean(segment uint64) {
 
 var errCleaning = errors.New("cleaning was ended")
 
-// ask posts r and waits for its answer; but not when the shard is to stop, since
-// answers wait for the log, which may wait for its disk until it is closed.
+// ask posts r and waits for its answer. It returns Failed without waiting any longer when
+// the cleaner is to stop, since the answer waits for the log, and that may wait for its
+// disk until it is closed.
 func (c *cleaner) ask(r Request) Status {
-	if c.stopping() { // the waiter may be the shard's yet
+	if c.stopping() { // an earlier request may still use the waiter
 		return Failed
 	}
 	r.Client = c.client
@@ -103,11 +105,11 @@ func (c *cleaner) stop() {
 	<-c.done
 }
 
-// tidy drops the oldest segments if nothing is in them, and has the oldest
-// cleaned if too much of the log is of no use.
+// tidy drops the oldest segments if no job is in them, and has the oldest cleaned if too
+// much of the log is of no use.
 func (s *Shard) tidy() {
-	// While the oldest is cleaned its file is open, and has its space even if it is
-	// removed.
+	// Not while the oldest is being cleaned: its file is open then, and would keep its
+	// space even if it were removed.
 	for !s.cleaning && len(s.segments) > 1 && s.segments[0].jobs == 0 {
 		s.sealed -= s.segments[0].bytes
 		s.segments = s.segments[1:]
@@ -120,14 +122,14 @@ func (s *Shard) tidy() {
 	}
 	bound := 2*s.live - s.log.Extra()
 	if s.log.Full() {
-		// Space is wanted before the reserve is used up, within reason: for what is
-		// gained, at most 64 times as much is copied, or 512 times when changes are about
-		// to be refused.
+		// Space is wanted before the reserve is used up, but not at any price: for each
+		// byte that is gained at most 64 are copied, or 512 when changes are about to be
+		// refused.
 		bound = s.live + max(s.live/64, min(s.live/16, s.log.Reserve()/2)) - s.segments.last().bytes
 		if s.log.Short() {
 			bound = min(bound, s.live+s.live/64-s.segments.last().bytes)
 			if s.log.Dropping() {
-				return // first what the last one took comes back
+				return // first the space of the last one comes back
 			}
 		}
 		if s.log.Scarce(s.copies()) {
@@ -142,7 +144,7 @@ func (s *Shard) tidy() {
 	}
 	if s.segments[0].index > s.passEnd {
 		if s.passEnd != 0 && s.changes == s.changesThen {
-			return // all was written again since the last change: it does not become less
+			return // all was written again since the last change: another pass gains nothing
 		}
 		s.passEnd, s.changesThen = s.segments.last().index, s.changes
 	}
@@ -151,10 +153,11 @@ func (s *Shard) tidy() {
 		return
 	}
 	s.cleaning = true
-	s.cleaner.next <- s.segments[0].index // there is room: it was not cleaning
+	s.cleaner.next <- s.segments[0].index // does not block: the cleaner was idle
 }
 
-// cleanSome writes those of some jobs again that are still in that segment.
+// cleanSome serves clean: of the jobs r.ids it writes those again that are still in
+// segment r.N.
 func (s *Shard) cleanSome(r *Request) {
 	if s.failed {
 		r.Status = Failed
@@ -177,9 +180,9 @@ func (s *Shard) cleanSome(r *Request) {
 	}
 }
 
-// copies is how many bytes cleaning may have to write on a full disk before it
-// gives back any: what is left of the largest segment. It may come to each before
-// anything is gained, and lose a little with each.
+// copies returns how many bytes cleaning may have to write on a full disk before it gives
+// any back: what is live in the fullest segment, and a little for each other one that it
+// may have to copy before that without a gain. It is 0 while the disk is not full.
 func (s *Shard) copies() int64 {
 	if !s.log.Full() || len(s.segments) == 1 {
 		return 0
@@ -193,10 +196,10 @@ func (s *Shard) copies() int64 {
 	return s.most + s.most/64 + min(s.most, int64(len(s.segments))*binlog.SegmentOverhead)
 }
 
-// move writes j again, to the end of the log.
+// move writes j again, to the end of the log. That does not count as a change.
 func (s *Shard) move(j *job) {
 	s.log.Migrated(1)
-	defer func(before uint64) { s.changes = before }(s.changes)
+	before := s.changes
 	s.displace(j)
 	switch j.state {
 	case delayed:
@@ -206,10 +209,11 @@ func (s *Shard) move(j *job) {
 	default:
 		s.logPut(j, binlog.Ready, 0)
 	}
+	s.changes = before
 }
 
-// endCleaning is called when all of segment r.N was read and told, or 0. It reports
-// whether there is more to do.
+// endCleaning serves cleaned: all of segment r.N was sent to be cleaned, or it was given
+// up if that is 0. It reports whether there is more to do.
 func (s *Shard) endCleaning(r *Request) (more bool) {
 	switch {
 	case r.N == 0:
@@ -222,9 +226,8 @@ func (s *Shard) endCleaning(r *Request) (more bool) {
 	return more
 }
 
-// cleanTheLongWay is for a segment of which some could not be read: it looks at all
-// jobs that there are. It does a step of that, and reports whether there is more to
-// do.
+// cleanTheLongWay is for a segment that could not all be read: it looks at all jobs of
+// the shard. It does a step of that, and reports whether there is more to do.
 func (s *Shard) cleanTheLongWay(r *Request) (more bool) {
 	oldest := &s.segments[0]
 	r.ID = s.cfg.Directory.look(r.ID, s.cfg.Index, func(j *job) bool {

@@ -17,18 +17,18 @@ func NewClock() Clock { return Clock{time.Now().Add(-time.Second)} }
 // Now reads the clock. Any goroutine may call it.
 func (c Clock) Now() int64 { return int64(time.Since(c.epoch)) }
 
-// read reads the clock, and what Unix time was when it stood at 0: in
-// nanoseconds, by the system's clock of now, which somebody may have set.
+// read returns the clock's time, and the Unix time in nanoseconds at which it stood at
+// 0. The latter is by the system's clock as it is now, which somebody may have set.
 func (c Clock) read() (now, zero int64) {
 	t := time.Now()
 	now = int64(t.Sub(c.epoch))
 	return now, t.UnixNano() - now
 }
 
-// due is the place of a tube or a client in its shard's heap of what comes due
-// next. The time in it may be too early, never too late: a deadline that goes
-// away is left there, and found out when it fires. So the hot path seldom
-// touches the heap: a client that reserves and deletes in a loop enters one
+// due is the place of a tube, a client or stalled chains in the shard's heap of what
+// comes due next. Its time may be too early, never too late: a deadline that goes away
+// leaves it unchanged, and its owner finds nothing to do when it fires. So the hot path
+// seldom touches the heap: a client that reserves and deletes in a loop enters one
 // deadline a TTR.
 type due struct {
 	at    int64 // on the shards' clock; 0 when not in the heap
@@ -55,7 +55,7 @@ func (h *dueHeap) Pop() any {
 	return d
 }
 
-// schedule sees to it that d's owner is called at that time at the latest.
+// schedule makes sure that d's owner is called at that time at the latest.
 func (s *Shard) schedule(d *due, at int64) {
 	switch {
 	case d.at == 0:
@@ -75,8 +75,8 @@ func (s *Shard) unschedule(d *due) {
 	}
 }
 
-// expire does what has come due by s.now: all of it, unless it is more than a turn
-// may be kept with. What is left is due at once.
+// expire does what has come due by s.now, as far as the quota of the turn goes. What is
+// left stays due, so the next turn comes at once.
 func (s *Shard) expire() {
 	for len(s.dues) > 0 && s.dues[0].at <= s.now && s.patient() {
 		s.quota--
@@ -88,10 +88,10 @@ func (s *Shard) expire() {
 	}
 }
 
-// patient tells whether one thing more may come due in this batch.
+// patient tells whether one more thing may come due in this batch.
 func (s *Shard) patient() bool { return s.quota > 0 && !s.filled() }
 
-// ring is what the timer does when it fires.
+// ring is what the timer calls when it fires, on a goroutine of its own.
 func (s *Shard) ring() {
 	if s.ringing.CompareAndSwap(false, true) {
 		s.post([]*Request{&s.alarm})
@@ -106,9 +106,9 @@ func (s *Shard) arm() {
 	}
 	if at := s.dues[0].at; s.armed == 0 || at < s.armed {
 		s.armed = at
-		// What has just been taken with a TTR of a second is due at once. It is
-		// never 0 all the same: timers that are due when they are set break the
-		// race detector in a synctest bubble, where tests run.
+		// The time may have passed: a holder is warned at once of a TTR of a second.
+		// It is never set to 0 all the same: timers that are due when they are set
+		// break the race detector in a synctest bubble, where tests run.
 		s.timer.Reset(time.Duration(max(at-s.now, 1)))
 	}
 }

@@ -1,7 +1,7 @@
 package shard
 
-// reserve serves a reserve on this shard alone. It reports true if r waits: r
-// then belongs to the client already, and must not even be looked at any more.
+// reserve serves a reserve on this shard alone. It reports true if r waits: r may be the
+// client's again already then, and must not even be read.
 func (s *Shard) reserve(r *Request) (waits bool) {
 	c := r.Client
 	if s.failed {
@@ -32,8 +32,8 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	}
 	s.enqueue(c, r)
 	s.countWaiting(c, r)
-	// All is read and written before the claim can be cancelled: a client that
-	// has nothing else posted may take r back from that moment on.
+	// r is read and written before its claim can be cancelled: a client that has
+	// nothing else posted may take it back from that moment on.
 	quiet, op := r.Quiet, r.Op
 	r.Status = Waiting
 	if !c.waiter.move(r.seq, open, waiting) {
@@ -48,7 +48,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	return true
 }
 
-// assign answers r with j.
+// answerReserved answers r with j, which the client has now.
 func (s *Shard) answerReserved(r *Request, j *job) {
 	w := r.Client.waiter
 	r.ID, r.Body = j.id, s.bodyFor(j, w)
@@ -71,8 +71,8 @@ func (s *Shard) enqueue(c *Client, r *Request) {
 	}
 }
 
-// countWaiting has this shard, of all that c is queued on, count it as waiting
-// and end its wait in time.
+// countWaiting makes this shard, of all that c is queued on, the one that counts it as
+// waiting and ends its wait in time.
 func (s *Shard) countWaiting(c *Client, r *Request) {
 	c.counted, c.countedAt = true, int32(len(s.waitingClients))
 	s.waitingClients = append(s.waitingClients, c)
@@ -107,7 +107,7 @@ func (s *Shard) leave(c *Client) {
 	}
 }
 
-// offer gives ready jobs of t to the clients that wait for them.
+// offer gives the ready jobs of t to the clients that wait for them, as far as both go.
 func (s *Shard) offer(t *Tube) {
 	if t.paused() || s.failed || s.ending {
 		return
@@ -128,23 +128,23 @@ func (s *Shard) offer(t *Tube) {
 			s.grant(c, g)
 			continue
 		}
-		// It was still probing and asks again, when it will find the job if that
-		// is there then; or its wait is over already.
+		// It was still probing, is dirty now, and asks again: then it finds the job if
+		// that is still there. Or its wait is over already.
 		s.leave(c)
 	}
 }
 
-// endWait answers c, which is queued here, without a job.
+// endWait ends the wait of c, which is queued here, without a job.
 func (s *Shard) endWait(c *Client, status Status) {
 	if c.waiter.claim(c.seq) {
 		s.grant(c, Grant{Status: status})
 		return
 	}
-	// As in offer: a client that asks again learns that its time is over.
+	// As in offer. A client that asks again learns then that its time is over.
 	s.leave(c)
 }
 
-// endWaits answers all clients that are queued here without a job.
+// endWaits ends the waits of all clients that are queued here without a job.
 func (s *Shard) endWaits(status Status) {
 	for _, t := range s.tubes {
 		for w := t.waiters.head; w != nil; w = t.waiters.head {
@@ -164,10 +164,10 @@ func (s *Shard) grant(c *Client, g Grant) {
 }
 
 // probe answers a client that reserves over several shards with the best job
-// here, and remembers what it told: should something better come before the
+// here, and remembers which that was: if a better one becomes ready before the
 // client has taken a job, its claim becomes dirty. A client that finds nothing
 // is entered into the queues at once if it is willing to wait, since most
-// likely there is nothing elsewhere either.
+// likely there is nothing on the other shards either.
 func (s *Shard) probe(r *Request) {
 	c := r.Client
 	s.served[r.N]++
@@ -200,12 +200,12 @@ func (s *Shard) probe(r *Request) {
 	}
 }
 
-// takeBest reserves the best job here for a client that has probed several
-// shards, if that job is no worse than the best of the others, which the
-// client gives in Pri and ID; and if no other shard has come by anything
-// better than it told: the claim is clean. At that moment the job is the best
-// of all, which is what makes a reserve over several shards linearizable.
-// Otherwise the answer is Retry, with the best job here, if any, in Pri and ID.
+// takeBest reserves the best job here for a client that has probed several shards, if
+// two things hold: the job is no worse than the best of the other shards, which the
+// client gives in Pri and ID; and the claim is clean, so no other shard has got a better
+// job than it told. At that moment the job is the best of all, which is what makes a
+// reserve over several shards linearizable. Otherwise the answer is Retry, with the best
+// job here, if any, in Pri and ID.
 func (s *Shard) takeBest(r *Request) {
 	c := r.Client
 	bound := key{uint64(r.Pri), r.ID}
@@ -229,6 +229,7 @@ func (s *Shard) takeBest(r *Request) {
 	}
 }
 
+// observe remembers that c, which probes, was told of a job with that key.
 func (s *Shard) observe(c *Client, told key) {
 	c.told = told
 	c.observing, c.observerAt = true, int32(len(s.observers))
@@ -245,10 +246,10 @@ func (s *Shard) forgetObserver(c *Client) {
 	c.observing = false
 }
 
-// tellObservers tells those who were told of a worse job than one with that
-// key, which has become ready in t, that they have to ask again. It also
-// forgets those who have settled: they do not say so themselves, since that
-// would cost a message for each reserve.
+// tellObservers makes dirty the claims of the clients that watch t and were told of a
+// worse job than the one with key k, which has become ready in t: they ask again. It also
+// forgets clients that have settled, which do not say so themselves, since that would
+// cost a message for each reserve.
 func (s *Shard) tellObservers(t *Tube, k key) {
 	for i := len(s.observers) - 1; i >= 0; i-- {
 		c := s.observers[i]
@@ -256,11 +257,9 @@ func (s *Shard) tellObservers(t *Tube, k key) {
 			s.forgetObserver(c)
 			continue
 		}
-		if k.less(c.told) {
-			if c.watchOn(t) != nil {
-				c.waiter.move(c.seq, probing, dirty)
-				s.forgetObserver(c)
-			}
+		if k.less(c.told) && c.watchOn(t) != nil {
+			c.waiter.move(c.seq, probing, dirty)
+			s.forgetObserver(c)
 		}
 	}
 }

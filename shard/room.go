@@ -2,17 +2,17 @@ package shard
 
 import "slices"
 
-// Go's maps and slices keep the room for all that they once had. Of those that may
-// have had very many entries (tubes, uniques, what comes due) a new one is made when
-// no more than few are left of many: so few that it takes no longer than a step, and
-// so seldom that it costs nothing.
+// Go's maps and slices never shrink. Those that may have had very many entries (tubes,
+// uniques, what comes due) are replaced by a copy when at most fewEntries are left of
+// more than manyEntries: so few that it takes no longer than a step, and so seldom that
+// it costs nothing.
 const (
 	manyEntries = 16 << 10
 	fewEntries  = stepJobs
 )
 
-// remove takes k out of m. most is how many entries that has had since it was made, as
-// far as remove has seen.
+// remove takes k out of *m, which it may replace. *most is the largest number of entries
+// that remove has seen in it since it was made.
 func remove[K comparable, V any](m *map[K]V, most *int, k K) {
 	*most = max(*most, len(*m))
 	delete(*m, k)
@@ -26,7 +26,7 @@ func remove[K comparable, V any](m *map[K]V, most *int, k K) {
 	*m, *most = left, 0
 }
 
-// clipped returns l, which has become shorter, or a copy of it.
+// clipped returns l, which has become shorter, or a copy with less room.
 func clipped[E any](l []E) []E {
 	if cap(l) <= manyEntries || len(l) > fewEntries {
 		return l

@@ -35,8 +35,9 @@ func (r *roster) remove(name string) {
 
 func (r *roster) list() []string { return slices.Clone(r.names) }
 
-// tellRoster sends word of a tube made or gone. The default tube is in the list
-// from the start: it may be made after others, which the log or Gearman has named.
+// tellRoster tells the roster of a tube that was made or is gone. The default tube is
+// always in the list, as the first: it may be made after others, which the log or Gearman
+// has named.
 func (s *Shard) tellRoster(op Op, name string) {
 	switch {
 	case name == DefaultTube:

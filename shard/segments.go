@@ -4,8 +4,8 @@ package shard
 type segment struct {
 	index uint64
 	bytes int64 // of blocks, before compression
-	jobs  int   // that are in it, all of them; later records hold but their changes
-	live  int64 // what they weigh, see weight; counted from when the shard has begun
+	jobs  int   // those whose last full record is in it; later segments may have changes of them
+	live  int64 // the sum of their weights; counted since the shard began
 }
 
 // segments are those of a shard's log, oldest first. A job names its segment by
@@ -22,7 +22,7 @@ func (l *segments) add(index uint64) {
 	}
 }
 
-// of returns the segment that a job names.
+// of returns the segment that a job names by file; it must be there.
 func (l segments) of(file uint32) *segment {
 	i, n := 0, len(l)-1
 	if uint32(l[n].index) == file {

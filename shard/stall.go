@@ -1,12 +1,12 @@
 package shard
 
-// A full disk has room for changes as fast as cleaning makes it. A change that
-// finds none waits while there is something to clean, with what is behind it in
-// its chain: so a client that is faster than that is slowed down, not refused.
-// Puts do not wait: what they take does not come back before jobs are deleted.
+// On a full disk there is room for changes as fast as cleaning makes it. A change that
+// finds none waits, with the rest of its chain, as long as there is something to clean:
+// so a client that is too fast is slowed down, not refused. Puts do not wait: the room
+// that they take does not come back before jobs are deleted.
 
-// stallMost is how long a change waits for room at most, with others of its chain
-// that do so; stallRetry is after what time it looks whether others have made some.
+// stallMost is how long the changes of one chain wait for room at most, taken together;
+// stallRetry is after what time they look whether other shards have made some.
 const (
 	stallMost  = 5 * second
 	stallRetry = second / 20
@@ -16,11 +16,10 @@ const (
 type stalls struct {
 	due    due
 	chains []stalled // in the order in which they came
-	// trying is what was taken from chains and is being served again.
-	trying stalled
-	// lacks is that the request that is being served has found no room for a change.
+	trying stalled   // taken from chains, and being served again
+	// lacksRoom says that the request being served has found no room for a change.
 	lacksRoom bool
-	// news is that there may be room, or that there will be none.
+	// recheck says that the chains are to be tried: there may be room, or none will come.
 	recheck bool
 }
 
@@ -30,8 +29,8 @@ type stalled struct {
 	until   int64 // on the shards' clock: then it is refused
 }
 
-// roomComes tells whether the request that is being served is to wait for room, if it
-// has found none.
+// roomComes tells whether the request being served has found no room for its change, and
+// is to wait for some.
 func (s *Shard) roomComes() bool {
 	if !s.lacksRoom || s.failed || s.ending || s.stalls.trying.request != nil && s.stalls.trying.until <= s.now {
 		return false
@@ -39,12 +38,12 @@ func (s *Shard) roomComes() bool {
 	if s.tidy(); s.cleaning || s.toClean || s.log.Dropping() || s.now < s.cleanAfter {
 		return true
 	}
-	// It may have come since: then the request only goes on in the next turn.
+	// It may have come meanwhile: then the request just goes on in the next turn.
 	s.lacksRoom = !s.log.FitsChange(s.copies())
 	return !s.lacksRoom
 }
 
-// stall leaves r for when there is room.
+// stall leaves r, with its chain behind it, for when there is room.
 func (s *Shard) stall(r *Request) {
 	l := &s.stalls
 	until := s.now + stallMost
@@ -68,11 +67,12 @@ func (s *Shard) tryAgain() {
 	l.trying = stalled{}
 }
 
-// expire is due's: what has waited long enough is refused.
+// expire implements due.owner: it tries all chains again, so that those that have waited
+// long enough are refused.
 func (l *stalls) expire(s *Shard) int64 {
 	if l.trying.request != nil {
 		return s.now + stallRetry // they are being tried
 	}
 	s.tryAgain()
-	return 0 // what waits on has said so
+	return 0 // stall has scheduled those that still wait
 }

@@ -1,36 +1,37 @@
 package shard
 
-// What may be about millions of jobs is done in steps, so that nobody has to wait
-// for long, and a segment of the log is left in time. Others are served between
-// the steps, and see how far it has come; each step leaves all as if it were the
-// last. So a large kick is to others as several smaller ones, one after the other.
+// A request that may touch millions of jobs is served in steps, so that nobody has to
+// wait for long, and no segment of the log grows too large. Others are served between
+// the steps, and see what has been done so far; each step leaves everything as if it
+// were the last. So a large kick looks to others like several smaller ones in a row.
 
-// stepJobs is how many jobs a step is about at most: a millisecond or so.
+// stepJobs is how many jobs a step touches at most: a millisecond or so.
 const stepJobs = 1024
 
-// stepWatches is how many tubes the reserves of a chain look through until the rest
-// of the chain is put off: a millisecond or so. Who watches no more than a thousand
-// tubes is not put off.
+// stepWatches is how many tubes the reserves of a chain look through before the rest of
+// the chain is put off: a millisecond or so. A client that watches no more than a
+// thousand tubes is never put off, since its chains are not that long.
 const stepWatches = 128 * 1024
 
 // progress is how far a request has come that takes more than one step.
 type progress struct {
-	kicked uint64 // by Kick
-	left   uint64 // for Kick, at most
-	burial int64  // the last one before the Kick began; 0 if it is of delayed jobs
+	// For Kick: how many it has kicked, how many it may still kick, and the last burial
+	// before it began, 0 if it kicks delayed jobs.
+	kicked, left uint64
+	burial       int64
 
 	// For DropFunction: the id to look on from, and the last one before it began.
 	from, last uint64
 }
 
-// filled tells whether a step has to end because the batch does.
+// filled tells whether a step has to end because the log's batch is full.
 func (s *Shard) filled() bool { return s.log != nil && s.log.Filled() }
 
-// putOff leaves r for the next turn, or for when there is room, with what is
-// behind it in its chain. It returns what comes behind that.
+// putOff leaves r and the rest of its chain for the next turn, or for when the log has
+// room. It returns the request behind the chain.
 func (s *Shard) putOff(r *Request) (next *Request) {
 	last := r
-	for !last.last && r.Op != Detach { // which was sent, and is alone
+	for !last.last && r.Op != Detach { // a Detach was sent: it is alone, and has no last
 		last = last.next
 	}
 	next, last.next = last.next, nil
@@ -52,11 +53,11 @@ func (s *Shard) goOn() {
 	}
 }
 
-// kickSome kicks up to N buried jobs of a tube, in the order of burying, or if
-// there is none up to N delayed ones, soonest first. It does a step of that, and
-// reports whether there is more to do. What is buried after it has begun stays
-// buried. What is delayed after that may be kicked, as if it had come before; but
-// no more are than there were.
+// kickSome serves Kick: it kicks up to N buried jobs of a tube, in the order of burying,
+// or if there are none up to N delayed ones, soonest first. It does a step of that, and
+// reports whether there is more to do. Jobs that are buried after it has begun stay
+// buried. Jobs that are delayed after that may be kicked, as if they had come before,
+// but no more in all than were delayed when it began.
 func (s *Shard) kickSome(r *Request) (more bool) {
 	t, k := r.Tube, s.kickSoFar(r)
 	for range stepJobs {
@@ -72,7 +73,7 @@ func (s *Shard) kickSome(r *Request) (more bool) {
 		}
 	}
 	if k.next(t) != nil && (r.Status == OK || s.roomComes()) {
-		on := k // which is on the heap, unlike k
+		on := k // a copy, so that k itself is on the stack
 		r.progress = &on
 		return true
 	}
@@ -94,7 +95,7 @@ func (s *Shard) kickSoFar(r *Request) progress {
 	}
 }
 
-// next returns the job that a kick is to kick next, nil if there is none.
+// next returns the job that a kick of t kicks next, nil if there is none.
 func (k *progress) next(t *Tube) *job {
 	switch {
 	case k.left == 0:

@@ -2,27 +2,27 @@ package shard
 
 import "slices"
 
-// Tube is a named queue. Its name and shard never change and may be read by
-// anyone; all else belongs to whoever has its shard's turn. A *Tube that was
-// answered to Use, Watch or Attach may be named in requests until the matching
-// Unuse or Ignore: the tube lives as long.
+// Tube is a named queue. Its name and shard never change and any goroutine may read
+// them; all else belongs to whoever has its shard's turn. A *Tube from the answer to Use,
+// Watch, Attach or CanDo may be named in requests until the matching Unuse or Ignore: the
+// tube lives at least as long.
 type Tube struct {
 	Name  string
 	Shard int // its index
 
-	number uint32 // in its jobs
+	number uint32 // in jobStore.tubeTable
 
 	ready   jobHeap // by (priority, id)
 	delayed jobHeap // by deadline
 	buried  jobList // in the order of burying
 	waiters watchList
 
-	function *function // nil as long as Gearman has not named the tube
+	function *function // nil if the tube is none to Gearman
 
 	due due // the next delay or pause to run out
 
-	pausedUntil int64 // on the shards' clock; 0 when not paused
-	pauseFor    uint32
+	pausedUntil int64  // on the shards' clock; 0 when not paused
+	pauseFor    uint32 // seconds; 0 when not paused
 
 	urgent   int    // ready jobs of an urgent priority
 	low      int    // ready jobs of Gearman's low priority
@@ -33,7 +33,7 @@ type Tube struct {
 
 	using, watching int // clients
 
-	deletes, pauses uint64 // commands
+	deletes, pauses uint64 // commands so far
 }
 
 // paused tells whether the tube's ready jobs may not be reserved now.
@@ -44,8 +44,8 @@ func (t *Tube) idle() bool {
 	return t.using == 0 && t.watching == 0 && t.jobs == 0 && t.function == nil
 }
 
-// listed tells whether t is a function to Gearman: it has named it, or there are jobs
-// for its workers.
+// listed tells whether Gearman's administration lists t: as a function that was named, or
+// since it has jobs for its workers.
 func (t *Tube) listed() bool { return t.function != nil || t.jobs > t.buried.n }
 
 // queued is how many jobs are ready or delayed.
@@ -64,8 +64,8 @@ func (t *Tube) queuedIDs() []uint64 {
 	return ids
 }
 
-// watch is a client's watch on one tube, and its place in the tube's queue of
-// waiting clients.
+// watch is a client's watch on one tube, and its place in one of the tube's queues: of
+// waiting clients, or of a function's sleepers.
 type watch struct {
 	client     *Client
 	tube       *Tube
@@ -74,8 +74,7 @@ type watch struct {
 	timeout    uint32 // of a Gearman worker: seconds after which the job has failed; 0 for none
 }
 
-// watchList is the queue of a tube's waiting clients, first come first served.
-// The zero value is empty.
+// watchList is a queue of watches, first come first served. The zero value is empty.
 type watchList struct{ head, tail *watch }
 
 func (l *watchList) append(w *watch) {
@@ -126,8 +125,8 @@ func (s *Shard) addTube(t *Tube) {
 	s.tellRoster(tubeBorn, t.Name)
 }
 
-// drop forgets t if nothing keeps it alive. Every transition that may have
-// taken the last job, user or watcher away ends with it.
+// drop forgets t if nothing keeps it alive. Everything that may take away its last job,
+// user, watcher or its function ends with it.
 func (s *Shard) drop(t *Tube) {
 	if !t.idle() || t.Name == DefaultTube {
 		return
@@ -138,9 +137,8 @@ func (s *Shard) drop(t *Tube) {
 	s.tellRoster(tubeGone, t.Name)
 }
 
-// pause keeps t's ready jobs from being reserved for some seconds, from now
-// on. Zero ends a pause, as in the reference, which documents a second and
-// pauses for a nanosecond.
+// pause keeps t's ready jobs from being reserved for that many seconds from now. Zero
+// ends a pause: the reference documents a second for it, but pauses for a nanosecond.
 func (s *Shard) pause(t *Tube, seconds uint32) {
 	t.pauses++
 	if seconds == 0 {
@@ -162,8 +160,8 @@ func (s *Shard) unpause(t *Tube) {
 	}
 }
 
-// expire lets t's delays and its pause run out that have come due, and returns
-// when the next one does, 0 for never.
+// expire ends t's delays and its pause if they have come due, and returns when the next
+// one does, 0 for never.
 func (t *Tube) expire(s *Shard) int64 {
 	for j := t.delayed.top(); j != nil && j.at <= s.now && s.patient(); j = t.delayed.top() {
 		s.quota--
