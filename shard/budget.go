@@ -5,15 +5,14 @@ import (
 	"sync/atomic"
 )
 
-// Budget is the cap on the memory of all jobs of the process, shared by its
-// shards. Each shard counts exactly for itself and reports only when it has
-// drifted by more than the slack, so the shared word is seldom written; the
-// cap holds to within the slack times the number of shards. The directory does
-// likewise.
+// Budget is the cap on the memory of all jobs of the process, shared by its shards. Each
+// shard counts exactly for itself and reports only when it has drifted by more than the
+// slack, so the shared word is seldom written. The directory does likewise. The cap holds
+// to within the slack times the number of shards and the directory.
 type Budget struct {
 	max   int64 // bytes; 0 for no cap
-	slack int64
-	_     [48]byte     // every put reads these two, so they are not on a line with used
+	slack int64        // bytes
+	_     [48]byte     // every put reads max and slack, so they share no cache line with used
 	used  atomic.Int64 // as reported; shards write it, and clients for large bodies
 }
 
@@ -27,8 +26,8 @@ func NewBudget(max int64, shards int) *Budget {
 	return b
 }
 
-// Full tells whether a body of n bytes would surely be refused. Any goroutine
-// may call it, to spare itself the memory for reading such a body.
+// Full tells whether a body of n bytes would surely be refused, so that there is no use
+// in reading it. Any goroutine may call it.
 func (b *Budget) Full(n int) bool {
 	return b.max != 0 && b.used.Load()+footprint(n) > b.max+b.slack
 }
@@ -54,22 +53,23 @@ func (b *Budget) HoldAnyway(n int) {
 	}
 }
 
-// Free takes out what Hold has counted. Any goroutine may call it.
+// Free takes back n bytes that Hold or HoldAnyway has counted. Any goroutine may call it.
 func (b *Budget) Free(n int) {
 	if b.max != 0 {
 		b.used.Add(-int64(n))
 	}
 }
 
-// ration is a shard's own side of the Budget.
+// ration is one counter's own side of the Budget: a shard's, which belongs to whoever has
+// its turn, or the directory's, which is under Directory.mu.
 type ration struct {
 	*Budget
-	total  int64 // used by this shard
-	drift  int64 // of that, not yet reported
-	excess int64 // of that, what jobs of other sizes cannot use, see slab
+	total  int64 // bytes counted
+	drift  int64 // of these, not yet reported
+	excess int64 // of these, what jobs of other sizes cannot use, see slab
 }
 
-// charge counts n bytes more, or less.
+// charge counts n bytes more, or less if n is negative.
 func (r *ration) charge(n int64) {
 	r.total += n
 	r.drift += n

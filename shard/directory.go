@@ -17,42 +17,42 @@ import (
 //
 //	roots ──▶ root of 512 nodes ──▶ node of 4 groups ──▶ group of 16 pages ──▶ page of 32 ids
 //
-// Only roots that have pages are listed: there may be old jobs, and the ids that
-// are read back from a damaged binlog may be any.
+// Only roots that have pages are listed: ids need not be near each other, since old jobs
+// may stay, and a damaged binlog may yield any ids.
 //
 // A page goes when the last of its jobs has gone and all ids of its group have been
 // given out, a node with its last page, and a root with its last node. So an old job
-// that stays keeps at most a page of 256 bytes, its node of 512, and a root of 5 KiB
-// of which there is one in a million ids: if one job in 500 stays, that is 390 bytes
-// each, and 776 if one in 2048 does. Few may make much of it, so it is counted in the
-// memory budget, see grew. Nothing is counted for each page, since all shards would
-// write the count: whoever may have emptied a page looks through it.
+// that stays keeps at most a page of 256 bytes, its node of 512, and a root of 5 KiB,
+// of which there is one for a million ids: if one job in 500 stays, that is 390 bytes
+// for each, and 776 if one in 2048 does. A few jobs may keep much memory, so it is
+// counted in the memory budget, see grew. Pages do not count their jobs, since all
+// shards would write the count: whoever may have emptied a page looks through it.
 type Directory struct {
-	// Each of these three has a line of the processor's caches for itself, since a
-	// core that writes to one keeps all others waiting that read it.
+	// Each of the three groups below has a cache line for itself, since a core that
+	// writes to a line keeps all others waiting that read it.
 	_ [64]byte
 
-	// ids is the last id given out; all shards write it.
+	// ids is the last id given out; all shards and clients write it.
 	ids atomic.Uint64
 	_   [56]byte
 
-	// These two are read with each command. roots is in order, and replaced by a
-	// changed copy, under mu.
+	// These two are read with each command by id. roots is sorted, and never changed
+	// but replaced by a changed copy, under mu.
 	roots atomic.Pointer[[]numbered]
-	// newest is the number of the last group that pages were made for so far;
-	// written under mu. It has ids to give out, or had when it was looked at last: so
-	// its pages stay when they are empty, and are looked at when a later one is made.
+	// newest is the number of the last group that pages were made for; written under
+	// mu. It may still have ids to give out, so its pages stay when they are empty, and
+	// are looked at when those of a later group are made.
 	newest atomic.Uint64
 	_      [48]byte
 
-	// mu is for who makes or drops roots, nodes and pages: a shard takes it once in
-	// 512 ids to make the pages of a group, and once for each that it drops. It is
-	// held for no more than has to be done by one after the other.
+	// mu is held by whoever makes or drops roots, nodes and pages: a shard takes it
+	// once in 512 ids to make the pages of a group, and once for each page that it
+	// drops. It is held for no more than must be done by one after the other.
 	mu sync.Mutex
-	// noted is up to which one ids count as given out after a crash, whether they
-	// are or not; any shard writes it, once in idStep ids at most.
+	// noted is the last id that counts as given out after a crash, whether it was or
+	// not. Any shard raises it, at most once in idStep ids.
 	noted  atomic.Uint64
-	bytes  int64  // that all of it takes; under mu
+	bytes  int64  // that the whole table takes; under mu
 	budget ration // what of that is counted; under mu
 }
 
@@ -76,7 +76,7 @@ type numbered struct {
 
 type root struct {
 	nodes [rootNodes]atomic.Pointer[node]
-	// Under directory.mu: how many nodes there are, and how many pages each has.
+	// Under Directory.mu: how many nodes there are, and how many pages each has.
 	live  int
 	pages [rootNodes]uint8
 }
@@ -86,8 +86,8 @@ type node struct {
 	pages [nodeGroups * groupPages]atomic.Pointer[page]
 }
 
-// What they take, in bytes. A root has a word of the allocator's, and is in one of
-// its sizes.
+// What they take, in bytes. A root takes one of the allocator's sizes, with a word for
+// the allocator's use.
 const (
 	pageBytes = int64(unsafe.Sizeof(page{}))
 	nodeBytes = int64(unsafe.Sizeof(node{}))
@@ -95,13 +95,14 @@ const (
 )
 
 // page is 32 ids in a row. A shard takes ids for many puts at once, if it can (see
-// takeID), so neighbours on a line of the processor's caches mostly are of one
-// shard. (To have ids in a row on different lines is no better for shards that take
-// one at a time in turn: each writes as many lines then that another wrote last.)
+// takeID), so neighbours on a cache line are mostly of one shard. (To spread ids in a row
+// over different lines would be no better for shards that take one at a time in turn:
+// each would write as many lines that another wrote last.)
 //
-// A place is 0 where there is no job, and gone where there will be none; else the
-// shard is in its upper 16 bits, counted from 1, and the jobRef in the others. The
-// shard that the job is on writes it; whoever takes out the page, from 0 to gone.
+// A place is 0 where there is no job, and gone where there will be none; else its upper
+// 16 bits are the shard, counted from 1, and the others the jobRef. The shard that the
+// job is on writes it, by compare-and-swap from 0 and back by store; whoever takes out
+// the page writes it by compare-and-swap from 0 to gone, so neither overwrites the other.
 type page [pageSize]atomic.Uint64
 
 const (
@@ -117,22 +118,22 @@ func inNode(id uint64) uint64 {
 	return id>>groupBits%nodeGroups*groupPages + id/pageSize%groupPages
 }
 
-// at returns where on its page an id is.
+// inPage returns which place of its page an id has.
 func inPage(id uint64) uint64 { return id % pageSize }
 
-// gone is in all places of a page that was taken out: whoever is about to enter
-// a job there finds that out.
+// gone is in all places of a page that was taken out, so that whoever is about to enter
+// a job there notices.
 const gone = 1
 
-// shardIn returns the shard that a place tells, -1 if there is no job.
+// shardIn returns the shard in a place, -1 if there is no job.
 func shardIn(place uint64) int { return int(place>>shardShift) - 1 }
 
-// jobIn returns the job of a place that has one.
+// jobIn returns the job in a place that has one.
 func jobIn(place uint64) *job { return jobRef(place & refMask).job() }
 
-// empty tells whether there is no job from place i to place end. That somebody
-// is about to take out the page does not count: that may fail for a job that is
-// not there any more now.
+// empty tells whether there is no job in the places from i up to end. Places that are
+// gone count as empty, though whoever is taking out the page may still fail, for a job
+// that has left since.
 func (p *page) empty(i, end uint64) bool {
 	for ; i < end; i++ {
 		if p[i].Load() > gone {
@@ -142,11 +143,11 @@ func (p *page) empty(i, end uint64) bool {
 	return true
 }
 
-// takeOut ends the page if there is no job in it. It reports false if there is, or if
-// somebody else is about to do the same. Any goroutine may call it.
+// takeOut marks the whole page as gone if there is no job in it. It reports false if
+// there is one, or if another goroutine is taking it out. Any goroutine may call it.
 //
-// Who is kept from it by a job, which may leave before the page is as it was, looks
-// again: whoever had that job saw the first place taken, and gave up.
+// If a job stops it, it undoes what it has marked and looks again: the job may have left
+// meanwhile, and whoever removed it found the first place marked, and gave up.
 func (p *page) takeOut() bool {
 	for p.empty(0, pageSize) {
 		i := 0
@@ -159,22 +160,22 @@ func (p *page) takeOut() bool {
 		case 0:
 			return false
 		}
-		for i--; i >= 0; i-- { // the first place is the last
+		for i--; i >= 0; i-- { // the first place comes last, since it keeps others out
 			p[i].Store(0)
 		}
 	}
 	return false
 }
 
-// NewDirectory returns one without jobs, of which 1 is the first id.
+// NewDirectory returns a directory without jobs, whose first id is 1.
 func NewDirectory() *Directory {
 	d := &Directory{}
 	d.roots.Store(new([]numbered))
 	return d
 }
 
-// ChargeTo has the directory count in a memory budget what it takes, beyond 64 KiB.
-// It is called before there is any job.
+// ChargeTo has the directory count what it takes beyond 64 KiB in a memory budget. It
+// must be called before there is any job.
 func (d *Directory) ChargeTo(b *Budget) { d.budget.Budget = b }
 
 // NextID takes the next id. Any goroutine may call it.
@@ -188,8 +189,8 @@ func (d *Directory) nextIDs(n uint64) uint64 { return d.ids.Add(n) - n + 1 }
 // goroutine may call it.
 func (d *Directory) LastID() uint64 { return d.ids.Load() }
 
-// note has ids up to that one count as given out after a crash. Any goroutine may
-// call it.
+// note records that ids up to that one count as given out after a crash. Any goroutine
+// may call it.
 func (d *Directory) note(id uint64) {
 	for {
 		was := d.noted.Load()
@@ -203,7 +204,8 @@ func (d *Directory) note(id uint64) {
 // after a crash; 0 if there is none. Any goroutine may call it.
 func (d *Directory) LastNotedID() uint64 { return max(d.LastID(), d.noted.Load()) }
 
-// Skip has ids up to that one count as given out, before any is given out.
+// Skip has ids up to that one count as given out. It must be called before any is given
+// out.
 func (d *Directory) Skip(id uint64) { d.ids.Store(id) }
 
 // Lookup returns the shard that the job is on, -1 if there is no such job. Any
@@ -230,8 +232,8 @@ func (d *Directory) job(id uint64, shard int) *job {
 	return jobIn(place)
 }
 
-// enter says that a job, which was not there before, is on the calling shard. It
-// comes before any answer that tells of the job.
+// enter records that a new job is on the calling shard. It comes before any answer that
+// tells of the job.
 func (d *Directory) enter(j *job, shard int) {
 	if !d.tryEnter(j, shard) {
 		panic("two jobs with one id")
@@ -243,23 +245,23 @@ func (d *Directory) enter(j *job, shard int) {
 func (d *Directory) tryEnter(j *job, shard int) bool {
 	p, i := d.page(j.id), inPage(j.id)
 	place := uint64(shard+1)<<shardShift | uint64(j.ref())
-	for p == nil || !p[i].CompareAndSwap(0, place) { // once it is there, the page stays
+	for p == nil || !p[i].CompareAndSwap(0, place) { // with a job in it the page stays
 		if p != nil && p[i].Load() > gone {
 			return false
 		}
 		if p != nil {
-			runtime.Gosched() // to who is about to take it out, which does not take long
+			runtime.Gosched() // lets whoever is taking out the page finish, which is soon
 		}
 		p = d.makePage(j.id)
 	}
 	return true
 }
 
-// leave says that the job, which is on the calling shard, is no more.
+// leave records that a job on the calling shard is no more.
 func (d *Directory) leave(id uint64) {
 	p, i := d.page(id), inPage(id)
 	p[i].Store(0)
-	// Of those who empty a page at the same time, the last one finds it empty.
+	// Of several shards that empty a page at the same time, the last finds it empty.
 	if id>>groupBits < d.newest.Load() && p.empty(i/line*line, i/line*line+line) {
 		d.dropPage(id)
 	}
@@ -269,10 +271,10 @@ func (d *Directory) leave(id uint64) {
 // has to wait for long.
 const lookStep = 8
 
-// look calls f for the jobs on the calling shard, in the order of their ids, as far
-// as they are in the next lookStep groups from id first on, whosever those are, or
-// until f returns false. It returns the id to go on from, 0 if that was all. The job
-// that it is at may leave meanwhile.
+// look calls f for the jobs on the calling shard, in the order of their ids from first
+// on, until f returns false, or it has been through lookStep groups that have pages, of
+// any shard. It returns the id to go on from, 0 if that was all. f may remove the job
+// that it is called with.
 func (d *Directory) look(first uint64, shard int, f func(*job) bool) (next uint64) {
 	looked := 0
 	for n, group := range d.groupsFrom(first >> groupBits) {
@@ -292,8 +294,8 @@ func (d *Directory) look(first uint64, shard int, f func(*job) bool) (next uint6
 	return 0
 }
 
-// all goes through the jobs on the calling shard, in the order of their ids. It
-// looks at every page. The job that it is at may leave meanwhile.
+// all goes through the jobs on the calling shard, in the order of their ids. It looks at
+// every page. The loop may remove the job that it is at.
 func (d *Directory) all(shard int) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		more := true
@@ -343,7 +345,7 @@ func (d *Directory) nodesFrom(first uint64) iter.Seq2[uint64, *node] {
 	}
 }
 
-// Groups returns how many groups of 512 ids have pages, for checking that none is
+// Groups returns how many groups of 512 ids have pages, so that tests see that none is
 // left behind: the newest one always has some. Any goroutine may call it.
 func (d *Directory) Groups() (n int) {
 	for range d.groupsFrom(0) {
@@ -388,9 +390,9 @@ func rootIndex(roots []numbered, id uint64) int {
 	return i
 }
 
-// makePage returns the page of id, made if need be. It may be taken out before
-// the caller has entered anything. If it is of a new group all others of that are
-// made with it, since they are needed next.
+// makePage returns the page of id, made if need be. It may be taken out again before the
+// caller has entered anything. If it is of a new group, the group's other pages are made
+// with it, since they are needed next.
 func (d *Directory) makePage(id uint64) *page {
 	d.mu.Lock()
 	n, last := id>>groupBits, d.newest.Load()
@@ -466,8 +468,8 @@ func (d *Directory) dropPage(id uint64) {
 	d.grew(-rootBytes)
 }
 
-// uncounted is how many bytes of the directory no budget counts, so that a small
-// one is for jobs.
+// uncounted is how many bytes of the directory the budget does not count, so that a small
+// budget is left to jobs.
 const uncounted = 64 << 10
 
 // grew notes that the directory takes n bytes more. The caller holds mu.

@@ -6,10 +6,10 @@ import "sync/atomic"
 // consumer. Requests are linked through themselves, so posting allocates nothing.
 // The zero value is not ready: use newMailbox.
 //
-// It also says whose turn it is to consume. The consumer that finds it empty
-// parks it and is the consumer no more; whoever posts to a parked mailbox is the
-// next, and may hand that on to the goroutine that sleeps on wake. What one
-// consumer did happens before what the next one does.
+// It also settles whose turn it is to consume. A consumer that finds it empty parks it
+// and stops being the consumer; whoever posts to a parked mailbox is the next one, and
+// may hand that on to the goroutine that sleeps on wake. What one consumer does happens
+// before what the next one does.
 //
 // It is a stack that the consumer takes whole and turns around. Producers only
 // push and the consumer only swaps, so the ABA problem of lock-free stacks
@@ -24,9 +24,9 @@ type mailbox struct {
 	// there is no consumer. Producers and the consumer write it, atomically.
 	top atomic.Pointer[Request]
 	_   [56]byte
-	// wake has room for one token, so a wake-up is never lost and never blocks.
-	// Only a consumer puts one in, which is the consumer no more then, so there is
-	// never one too many.
+	// wake has room for one token, so a wake-up is never lost and never blocks. Only
+	// the consumer puts one in, and stops being the consumer with that, so there is
+	// never a token too many.
 	wake chan struct{}
 }
 
@@ -37,9 +37,9 @@ var parked Request
 func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
 
 // post hands over a chain of at least one request, to be served in slice order.
-// Any goroutine may call it. The slice itself is not kept. It reports true if
-// the mailbox was parked: then the caller is the consumer, or pokes the one that
-// sleeps.
+// Any goroutine may call it. The slice itself is not kept. It reports true if the
+// mailbox was parked: then the caller is the consumer, and either serves it or pokes the
+// goroutine that sleeps.
 func (m *mailbox) post(chain []*Request) (idle bool) {
 	for i := len(chain) - 1; i > 0; i-- {
 		chain[i].next = chain[i-1]
@@ -72,7 +72,7 @@ func (m *mailbox) poke() {
 // there is nothing. Only the consumer calls it.
 func (m *mailbox) take() *Request {
 	if m.top.Load() == nil {
-		return nil // spares the other cores the loss of the line
+		return nil // without a write, which would take the cache line from other cores
 	}
 	top := m.top.Swap(nil)
 	var head *Request
@@ -82,6 +82,6 @@ func (m *mailbox) take() *Request {
 	return head
 }
 
-// park ends the caller's being the consumer; false means that something was
-// posted meanwhile, and that it goes on. Only the consumer calls it.
+// park ends the caller's turn as the consumer. It reports false, and the turn goes on, if
+// something was posted meanwhile. Only the consumer calls it.
 func (m *mailbox) park() bool { return m.top.CompareAndSwap(nil, &parked) }

@@ -8,31 +8,29 @@ import (
 	"github.com/sheafq/sheaf/binlog"
 )
 
-// Recovery is jobs on their way from the log to a shard that is about to start.
-// It is a binlog.Sink. It belongs to one goroutine at a time. Times in its jobs
-// are Unix time.
+// Recovery holds jobs on their way from the log to a shard that is about to start. It
+// implements binlog.Sink. One goroutine at a time may use it, and none once it was given
+// to New. Times in its jobs are Unix time, in nanoseconds.
 type Recovery struct {
 	jobStore
 	jobs map[uint64]*job
-	// list holds them in the order in which they were found first, which is
-	// about that of their ids, so that the heaps are built fast.
+	// list holds them in the order in which they were first found. That is about the
+	// order of their ids, in which heaps are built fast.
 	list jobList
 	// tubes become those of the shard when they have jobs.
 	tubes map[string]*Tube
-	// segments of the log that the jobs are in. Their bytes are known when all
-	// is read.
-	segments segments
-	burials  uint64
-	highest  uint64 // job id that was found: a higher one need not be looked for
-	line     []byte // for a body with its CRLF
+	segments segments // that the jobs are in; their bytes are known when all is read
+	burials  uint64   // the highest number of a burial
+	highest  uint64   // job id so far: a higher one cannot be in jobs
+	line     []byte   // for a body with its CRLF
 }
 
-// NewRecovery returns one without jobs.
+// NewRecovery returns a Recovery without jobs.
 func NewRecovery() *Recovery {
 	return &Recovery{jobs: make(map[uint64]*job), tubes: make(map[string]*Tube)}
 }
 
-// Replay reads in stream i of the log; the errors are of Store.Replay.
+// Replay reads stream i of the log. The errors are those of Store.Replay.
 func (r *Recovery) Replay(store *binlog.Store, i int) error {
 	read, err := store.Replay(i, r)
 	with := r.segments
@@ -51,7 +49,7 @@ func (r *Recovery) Replay(store *binlog.Store, i int) error {
 // Jobs returns how many there are.
 func (r *Recovery) Jobs() int { return len(r.jobs) }
 
-// Put is binlog.Sink's.
+// Put implements binlog.Sink.
 func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	var j *job
 	if b.ID > r.highest {
@@ -60,7 +58,7 @@ func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 		j = r.jobs[b.ID]
 	}
 	if j != nil && ((j.tasked != 0) != b.Task || !bytes.Equal(r.body(j)[:j.size-2], b.Body)) {
-		r.Delete(b.ID) // what one id cannot be
+		r.Delete(b.ID) // a job's body and kind never change: this is another job
 		j = nil
 	}
 	if j == nil {
@@ -84,8 +82,8 @@ func (r *Recovery) Put(b *binlog.Job, segment uint64) {
 	r.set(j, &b.Meta)
 }
 
-// withCRLF returns a copy of a body as a job has it, which is the job's if it is
-// large, and else good until the next one.
+// withCRLF returns a copy of a body with its CRLF. A large one is the job's to keep, a
+// small one is valid until the next call.
 func (r *Recovery) withCRLF(body []byte) []byte {
 	line := r.line[:0]
 	if n := len(body) + len("\r\n"); n > Inline {
@@ -97,8 +95,8 @@ func (r *Recovery) withCRLF(body []byte) []byte {
 	return append(append(line, body...), '\r', '\n')
 }
 
-// make returns a job with that id and body, else blank, which is entered; see
-// allot.
+// make returns a new job with that id and body, otherwise blank, entered among the jobs;
+// see allot.
 func (r *Recovery) make(id uint64, body []byte) *job {
 	j := r.allot(id, body)
 	if j == nil {
@@ -118,7 +116,7 @@ func (r *Recovery) tube(name string) *Tube {
 	return t
 }
 
-// Change is binlog.Sink's.
+// Change implements binlog.Sink.
 func (r *Recovery) Change(m *binlog.Meta) {
 	if j := r.jobs[m.ID]; j != nil {
 		r.set(j, m)
@@ -134,7 +132,7 @@ func (r *Recovery) set(j *job, m *binlog.Meta) {
 	j.reserves, j.timeouts, j.releases, j.buries, j.kicks = m.Reserves, m.Timeouts, m.Releases, m.Buries, m.Kicks
 }
 
-// Delete is binlog.Sink's.
+// Delete implements binlog.Sink.
 func (r *Recovery) Delete(id uint64) {
 	if j := r.jobs[id]; j != nil {
 		r.segments.of(j.file).jobs--
@@ -144,8 +142,8 @@ func (r *Recovery) Delete(id uint64) {
 	}
 }
 
-// Drop is binlog.Sink's. A job that is still in one of the segments was deleted
-// in one that is gone already.
+// Drop implements binlog.Sink: the segments before that one were dropped. A job that is
+// still in one of them was deleted by a record that is gone already.
 func (r *Recovery) Drop(segment uint64) {
 	stale := 0
 	for _, seg := range r.segments {
@@ -163,8 +161,8 @@ func (r *Recovery) Drop(segment uint64) {
 	}
 }
 
-// Move gives each job to the Recovery that to names for its tube, and leaves r
-// without any. Of a job that is there already, the one that is moved counts.
+// Move gives each job to the Recovery that to returns for its tube, and leaves r without
+// any. If that has a job with the same id, the moved one replaces it.
 func (r *Recovery) Move(to func(tube string) *Recovery) {
 	for j := r.list.head; j != nil; j = r.list.head {
 		r.list.remove(j)
@@ -188,7 +186,14 @@ func (r *Recovery) Move(to func(tube string) *Recovery) {
 	*r = Recovery{}
 }
 
-// Write writes all jobs to the log of the shard that they are for, and syncs it.
+// recoveredState returns the log's state of a job on its way from the log, which nobody
+// has reserved.
+func (j *job) recoveredState() binlog.State {
+	return [...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state]
+}
+
+// Write writes all jobs to the log of the shard that they are for, and syncs it. The
+// error is of the log, or says that the disk has no room.
 func (r *Recovery) Write(log *binlog.Log) error {
 	r.segments = nil
 	size := 0
@@ -200,7 +205,7 @@ func (r *Recovery) Write(log *binlog.Log) error {
 			return log.NoRoom()
 		}
 		record := binlog.Job{
-			Meta:    j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at),
+			Meta:    j.meta(j.recoveredState(), j.at),
 			Created: j.created,
 		}
 		r.fill(&record, j)
@@ -219,7 +224,7 @@ func (r *Recovery) Write(log *binlog.Log) error {
 	return log.Flush()
 }
 
-// begin puts the jobs of the log in their places, before the shard runs.
+// begin takes over the jobs of the log, before the shard's goroutine runs.
 func (s *Shard) begin() {
 	if s.log == nil {
 		return
@@ -241,6 +246,7 @@ func (s *Shard) begin() {
 	go s.cleaner.run()
 }
 
+// adopt takes over the jobs of a Recovery. Jobs whose id another shard has get new ones.
 func (s *Shard) adopt(r *Recovery) {
 	s.jobStore, r.jobStore = r.jobStore, jobStore{}
 	s.jobs, s.segments, s.burials = len(r.jobs), r.segments, r.burials
@@ -285,8 +291,8 @@ func (s *Shard) adopt(r *Recovery) {
 	}
 }
 
-// restore puts j where it was, if that is not the graveyard, with its task, if it
-// has one.
+// restore enters j and its task, if it has one, where they were. Only burying it is left
+// to the caller, since buried jobs have to be in order.
 func (s *Shard) restore(j *job) {
 	t := s.tubeOf(j)
 	if t.jobs == 0 {
@@ -306,7 +312,7 @@ func (s *Shard) restore(j *job) {
 		}
 	}
 	at := j.at - s.wall
-	if task == nil { // of a task it may be the time that its client has named
+	if task == nil { // that of a task may be any time that its client has named
 		at = min(at, s.now+int64(j.delay)*second)
 	}
 	switch {
@@ -318,10 +324,10 @@ func (s *Shard) restore(j *job) {
 	}
 }
 
-// rename gives j, which is not entered because another shard has a job with its
-// id, a new one. That comes of damage that is undone: jobs could not be read at
-// an earlier start, their ids were given out again, and now they can be read. It
-// reports false if the disk is too full: then j is not served.
+// rename gives j a new id, since another shard has a job with the same one. That comes of
+// damage that was repaired: the job could not be read at an earlier start, its id was
+// given out again, and now it can be read. If the disk is too full for it, rename reports
+// false, and j is not served until another start.
 func (s *Shard) rename(j *job) bool {
 	s.segments.of(j.file).jobs--
 	if !s.log.FitsPut(s.mostPut(j)) {
@@ -331,9 +337,9 @@ func (s *Shard) rename(j *job) bool {
 	old := j.id
 	j.id = s.cfg.Directory.NextID()
 	s.cfg.Directory.enter(j, s.cfg.Index)
-	// Its state is that of the log still, and so is its time.
+	// Its state is still as in the log, and its times are Unix time.
 	r := &s.record
-	r.Meta = j.meta([...]binlog.State{ready: binlog.Ready, delayed: binlog.Delayed, buried: binlog.Buried}[j.state], j.at)
+	r.Meta = j.meta(j.recoveredState(), j.at)
 	r.Created = j.created
 	s.fill(r, j)
 	s.appended(s.log.Put(r))

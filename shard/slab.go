@@ -7,40 +7,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// slab is the memory of a shard's jobs. The garbage collector does not know it:
-// of ten million jobs it would have to find each, and the clients would wait for
-// that.
+// slab is the memory of a shard's jobs. The garbage collector does not know it: else it
+// would have to mark each of ten million jobs, and clients would wait for that.
 //
-// A job is in a slot, with its body behind it. Slots of a size are in chunks of
-// their own, and are used again by the next job of that size. A chunk in which
-// there is no job any more gives its memory back to the system, unless few have,
-// and keeps its addresses, for jobs of any size: what once was a job is never
-// anything else, as long as there is the slab. Chunks are small, since a single old
-// job keeps all of one.
+// A job is in a slot, with its body behind it. All slots of a chunk have one size, and a
+// free one is used again by the next job of that size. A chunk without jobs gives its
+// memory back to the system, unless it is one of a few that keep it (maxSpare), but it
+// keeps its addresses, for jobs of any size: as long as the slab lives, these never hold
+// anything but jobs. Chunks are small, since a single old job keeps all of one.
 //
-// So there may be more memory than slots in use: as jobs go, those that stay keep
-// theirs, and jobs of other sizes cannot use it. What is beyond one chunk for each
-// size (slack) is counted in the memory budget as if it were in use, so that there
-// is a bound to it; see excess. There are few sizes for that.
+// So the slab may take more memory than the slots in use: as jobs go, those that stay
+// keep their chunks, where jobs of other sizes find no room. What exceeds one chunk for
+// each size (slack) is counted in the memory budget as if it were in use, which bounds
+// it; see excess. That is why there are only few sizes.
 //
-// What is in a slot keeps nothing alive, so there is no pointer there to anything
-// but other slots; see table.
+// What is in a slot keeps nothing alive, so it holds no pointers to anything but other
+// slots; see table.
 type slab struct {
 	chunks []*chunk // by number
 	spare  []*chunk // without jobs, with memory
 	empty  []*chunk // without memory
-	// room are chunks that have room for more, by the size of their slots in steps.
+	// room lists the chunks with free slots, by the size of their slots in slotSteps.
 	room [maxSlot/slotStep + 1]*chunk
-	// unused is how many bytes of chunks with jobs are in no slot in use.
+	// unused is how many bytes of the chunks with jobs are not in a slot in use.
 	unused int64
-	// region is where the next chunks come from.
+	// region is where the next new chunk comes from.
 	region *region
-	// fails has the system have no memory, for tests.
+	// fails makes the slab find no memory, for tests.
 	fails bool
 }
 
-// These are in bytes. Regions grow with their slab, since a process may have some
-// 65,000 of them.
+// These are in bytes. Regions grow with their slab, since a process can have only some
+// 65,000 mappings.
 const (
 	slotStep    = 16 // of small slots; others are in steps of two and four of these
 	maxSlot     = 1 << 10
@@ -49,11 +47,11 @@ const (
 	mostRegion  = 256 * chunkSize
 )
 
-// slack is how many bytes may be unused without being counted: one chunk for each of
-// the 26 sizes of slots, so that the first job of a size does not count for many.
+// slack is how many unused bytes are not counted: one chunk for each of the 26 sizes of
+// slots, so that the first job of a size does not count for a whole chunk.
 const slack = 26 * chunkSize
 
-// slotSize returns how large a slot is for that many bytes, at most maxSlot.
+// slotSize returns the size of a slot for n bytes, which are at most maxSlot.
 func slotSize(n int) int {
 	step := slotStep
 	switch {
@@ -65,11 +63,11 @@ func slotSize(n int) int {
 	return (n + step - 1) &^ (step - 1)
 }
 
-// excess returns how many of that many unused bytes are counted.
+// excess returns how many of so many unused bytes the memory budget counts.
 func excess(unused int64) int64 { return max(0, unused-slack) }
 
-// growth returns by how much the excess grows with a job of at most maxSlot bytes:
-// by less than nothing if there is room for it in a chunk.
+// growth returns by how many bytes the excess grows with a job of size bytes, at most
+// maxSlot. It is negative if a chunk has room for the job.
 func (s *slab) growth(size int) int64 {
 	slot := slotSize(size)
 	after := s.unused - int64(slot)
@@ -82,8 +80,8 @@ func (s *slab) growth(size int) int64 {
 // maxSpare is how many chunks without jobs keep their memory.
 const maxSpare = 8
 
-// region is memory of the system, which has it again when no chunk of it is
-// referred to any more.
+// region is memory mapped from the system. It is unmapped when the collector finds that
+// no chunk refers to it any more.
 type region struct {
 	memory []byte
 	used   int
@@ -95,15 +93,15 @@ type chunk struct {
 	memory []byte // chunkSize of it
 	number uint32 // its place in chunks
 	slot   uint32 // bytes of each
-	used   uint32 // slots
-	fresh  uint32 // offset from where on no slot was ever used
-	free   *job   // slots that were used and are not, linked by next
+	used   uint32 // slots in use
+	fresh  uint32 // offset from which on no slot was used yet
+	free   *job   // free slots below fresh, linked by next
 	// Links of the list of chunks with room.
 	prev, next *chunk
 }
 
-// take returns a slot of at least size bytes, at most maxSlot, with anything in
-// it; nil if the system has no memory.
+// take returns a slot of at least size bytes, which are at most maxSlot; nil if the
+// system has no memory. Its content is undefined but for chunk.
 func (s *slab) take(size int) *job {
 	slot := slotSize(size)
 	c := s.room[slot/slotStep]
@@ -186,7 +184,7 @@ func pop(l *[]*chunk) *chunk {
 // newRegion returns one of that many bytes, nil if the system has no memory.
 func newRegion(size int) *region {
 	memory, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil || uint64(uintptr(unsafe.Pointer(&memory[size-1]))) > refMask { // which Linux does not do unasked
+	if err != nil || uint64(uintptr(unsafe.Pointer(&memory[size-1]))) > refMask { // Linux gives such addresses only on request
 		return nil
 	}
 	r := &region{memory: memory}
@@ -194,13 +192,13 @@ func newRegion(size int) *region {
 	return r
 }
 
-// retire puts a chunk without jobs by.
+// retire sets a chunk without jobs aside.
 func (s *slab) retire(c *chunk) {
 	if len(s.spare) < maxSpare {
 		s.spare = append(s.spare, c)
 		return
 	}
-	_ = unix.Madvise(c.memory, unix.MADV_DONTNEED) // or it stays: of locked memory
+	_ = unix.Madvise(c.memory, unix.MADV_DONTNEED) // if it fails, as for locked memory, the memory stays
 	s.empty = append(s.empty, c)
 }
 
@@ -226,8 +224,8 @@ func (s *slab) unlink(c *chunk) {
 	c.prev, c.next = nil, nil
 }
 
-// table gives numbers to what jobs refer to, since a pointer in a slot would not
-// keep it alive. The number 0 is nothing's.
+// table numbers what jobs refer to, since a pointer in a slot would not keep it alive.
+// The number 0 stands for nothing.
 type table[T any] struct {
 	all  []T // by number, counted from 1
 	free []uint32
@@ -245,7 +243,7 @@ func (t *table[T]) add(v T) uint32 {
 	return uint32(len(t.all))
 }
 
-// at returns what has that number, the zero value for 0.
+// at returns the value with that number, the zero value for 0.
 func (t *table[T]) at(i uint32) (v T) {
 	if i == 0 {
 		return v
@@ -253,7 +251,7 @@ func (t *table[T]) at(i uint32) (v T) {
 	return t.all[i-1]
 }
 
-// remove has nothing have that number any more. It does nothing for 0.
+// remove frees a number and lets go of its value. It does nothing for 0.
 func (t *table[T]) remove(i uint32) {
 	if i != 0 {
 		var none T
