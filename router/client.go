@@ -28,7 +28,7 @@ type Client struct {
 	waiting      bool   // queue[head] is a reserve that waits
 
 	target            int32 // the shard that the queue belongs to, if any of it has to be posted; else -1
-	producer, working bool
+	producer, worker bool
 	dozing            bool // Doze has found nothing, and no Grab came since
 
 	home   *seat   // on the default tube's shard
@@ -37,7 +37,7 @@ type Client struct {
 
 	used    *shard.Tube
 	watched watchList
-	watches []*seat // those with a watched tube
+	watchedSeats []*seat // those with a watched tube
 
 	arena
 	// queue[head:], in the arena, is what is queued. It belongs to one shard (target), or is
@@ -57,7 +57,7 @@ type seat struct {
 	index   int
 	shard   *shard.Shard
 	client  *shard.Client
-	watched int   // tubes
+	watchedTubes int   // tubes
 	soonest int64 // see shard.Request; as of the last answer
 	// probe and cancel are for reserves over several shards and for cancelling
 	// waits. cancel is sent without awaiting an answer, and may be used again
@@ -104,7 +104,7 @@ func (c *Client) Close() {
 	if c.producer {
 		r.producers.Add(-1)
 	}
-	if c.working {
+	if c.worker {
 		r.workers.Add(-1)
 	}
 	r.connections.Add(-1)
@@ -182,8 +182,8 @@ func (c *Client) MarkProducer() {
 
 // MarkWorker: see MarkProducer.
 func (c *Client) MarkWorker() {
-	if !c.working {
-		c.working = true
+	if !c.worker {
+		c.worker = true
 		c.router.workers.Add(1)
 	}
 }
@@ -238,8 +238,8 @@ func (c *Client) Watch(name string) {
 
 func (c *Client) addWatch(s *seat, t *shard.Tube) {
 	c.watched.add(t)
-	if s.watched++; s.watched == 1 {
-		c.watches = append(c.watches, s)
+	if s.watchedTubes++; s.watchedTubes == 1 {
+		c.watchedSeats = append(c.watchedSeats, s)
 	}
 }
 
@@ -262,9 +262,9 @@ func (c *Client) unwatch(i int) {
 	t := c.watched.remove(i)
 	s := c.seat(t.Shard)
 	c.do(s, shard.Request{Op: shard.Ignore, Tube: t})
-	if s.watched--; s.watched == 0 {
-		i := slices.Index(c.watches, s)
-		c.watches = slices.Delete(c.watches, i, i+1)
+	if s.watchedTubes--; s.watchedTubes == 0 {
+		i := slices.Index(c.watchedSeats, s)
+		c.watchedSeats = slices.Delete(c.watchedSeats, i, i+1)
 	}
 }
 

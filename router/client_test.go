@@ -52,9 +52,9 @@ func TestWatchOrder(t *testing.T) {
 		for _, name := range watched {
 			shards[r.shardOf(name)]++
 		}
-		for _, s := range p.watches {
-			if shards[s.index] != s.watched {
-				t.Fatalf("seed %d: %d tubes watched on shard %d, want %d", seed, s.watched, s.index, shards[s.index])
+		for _, s := range p.watchedSeats {
+			if shards[s.index] != s.watchedTubes {
+				t.Fatalf("seed %d: %d tubes watched on shard %d, want %d", seed, s.watchedTubes, s.index, shards[s.index])
 			}
 			delete(shards, s.index)
 		}

@@ -52,7 +52,7 @@ func (c *Client) CantDoAny() {
 // watches. If there is none, an event of the kind shard.Wake will tell. It may
 // also tell for no reason.
 func (c *Client) Doze() (job bool) {
-	for _, s := range c.watches {
+	for _, s := range c.watchedSeats {
 		if c.do(s, shard.Request{Op: shard.Doze}).Status == shard.OK {
 			return true
 		}
@@ -86,13 +86,13 @@ func (c *Client) Functions() []shard.FunctionStats {
 // Tasks calls f for all jobs that are not done, in the order of their ids, until
 // it returns false. Jobs may come and go meanwhile.
 func (c *Client) Tasks(f func(shard.TaskStats) bool) {
-	lists := make([]list, len(c.router.shards))
+	lists := make([]taskList, len(c.router.shards))
 	for i, s := range c.router.shards {
 		lists[i].shard, lists[i].more = s, true
 		lists[i].request = shard.Request{Op: shard.ListJobs, Client: shard.NewClient(c.waiter)}
 	}
 	for {
-		var next *list
+		var next *taskList
 		for i := range lists {
 			if l := &lists[i]; l.fill(c) && (next == nil || l.tasks[0].ID < next.tasks[0].ID) {
 				next = l
@@ -106,7 +106,7 @@ func (c *Client) Tasks(f func(shard.TaskStats) bool) {
 }
 
 // list is what one shard has told of its jobs and was not looked at yet.
-type list struct {
+type taskList struct {
 	shard   *shard.Shard
 	request shard.Request
 	tasks   []shard.TaskStats
@@ -114,7 +114,7 @@ type list struct {
 }
 
 // fill asks for more if there is nothing left. It reports false at the end.
-func (l *list) fill(c *Client) bool {
+func (l *taskList) fill(c *Client) bool {
 	for len(l.tasks) == 0 && l.more {
 		l.request.Lists = nil
 		c.waiter.Expect(1)

@@ -67,11 +67,11 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 		return c.router.shardOf(r.Name), true
 	case shard.Reserve, shard.ReserveTimeout, shard.Grab:
 		c.dozing = false
-		if len(c.watches) > 1 {
+		if len(c.watchedSeats) > 1 {
 			c.many = !c.pending()
 			return -1, c.many
 		}
-		s := c.watches[0]
+		s := c.watchedSeats[0]
 		if len(c.seats) > 1 {
 			// Nothing is posted to other shards, so what is known of them holds.
 			if c.stale() {
@@ -156,7 +156,7 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 		return c.answer(len(q)) // what is left after a wait
 	}
 	s := c.seat(int(c.target))
-	c.remind(s)
+	c.refreshReserves(s)
 	c.waiter.Begin(c.interruption.Load() == 0)
 	c.waiter.Expect(1)
 	if quiet && len(q) == 1 && isReserve(q[0]) {
@@ -177,7 +177,7 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 			return c.answer(i)
 		default:
 			s.soonest = r.Soonest
-			c.explain(r)
+			c.markAborted(r)
 		}
 	}
 	return c.answer(len(q))
@@ -186,7 +186,7 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 // remind brings the deadlines up to date that the reserves in the chain carry
 // for shard s. The chain may be what is left after a wait, and have been queued
 // when a job was held on another shard whose TTR has run out since.
-func (c *Client) remind(s *seat) {
+func (c *Client) refreshReserves(s *seat) {
 	if c.head == 0 || len(c.seats) == 1 || !c.stale() {
 		return
 	}
@@ -243,7 +243,7 @@ func (c *Client) waitQuietly(s *seat, r *shard.Request) {
 		c.waiter.Sleep()
 	}
 	s.soonest = r.Soonest
-	c.explain(r)
+	c.markAborted(r)
 }
 
 // granted fills in the answer of a wait, if there is one.
@@ -257,7 +257,7 @@ func (c *Client) granted(r *shard.Request) bool {
 	g.Body, g.Tube, g.Task = nil, nil, nil
 	c.seat(int(g.Shard)).soonest = g.Soonest
 	if c.many {
-		for _, s := range c.watches {
+		for _, s := range c.watchedSeats {
 			if s.index != int(g.Shard) {
 				c.sendCancel(s)
 			}
@@ -273,19 +273,19 @@ func (c *Client) cancel(r *shard.Request) bool {
 		return false
 	}
 	if c.many {
-		for _, s := range c.watches {
+		for _, s := range c.watchedSeats {
 			c.sendCancel(s)
 		}
 	} else {
-		c.sendCancel(c.watches[0])
+		c.sendCancel(c.watchedSeats[0])
 	}
 	r.Status = shard.TimedOut
-	c.explain(r)
+	c.markAborted(r)
 	return true
 }
 
 // explain turns the timeout of an aborted wait into what it is.
-func (c *Client) explain(r *shard.Request) {
+func (c *Client) markAborted(r *shard.Request) {
 	if r.Status == shard.TimedOut && c.interruption.Load() == aborted && !r.Polls() {
 		r.Status = shard.Aborted
 	}

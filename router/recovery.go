@@ -10,14 +10,14 @@ import (
 )
 
 // found is what a shard begins with: its log, and the jobs that are in it.
-type found struct {
+type recovered struct {
 	log  *binlog.Log
 	jobs *shard.Recovery
 }
 
 // recover opens the binlog, if there is one, and reads it back.
-func (r *Router) recover(cfg Config) ([]found, error) {
-	all := make([]found, cfg.Shards)
+func (r *Router) recover(cfg Config) ([]recovered, error) {
+	all := make([]recovered, cfg.Shards)
 	if cfg.Binlog == nil {
 		return all, nil
 	}
@@ -39,7 +39,7 @@ func (r *Router) recover(cfg Config) ([]found, error) {
 // recoveryGC is the garbage collector's percentage during recovery.
 const recoveryGC = 400
 
-func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []found) error {
+func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []recovered) error {
 	start := time.Now()
 	// What is allocated now stays, nearly all of it, so looking for garbage as
 	// often as usual would find none.

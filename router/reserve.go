@@ -74,7 +74,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		}
 		if c.waiter.Settle(false) {
 			r.Status = status
-			c.explain(r)
+			c.markAborted(r)
 			c.cancelQueued(timeout)
 			return true
 		}
@@ -87,8 +87,8 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 // unless the timeout is 0.
 func (c *Client) probe(count shard.Op, timeout int64) (found, failed, ended bool) {
 	c.waiter.BeginProbe()
-	c.waiter.Expect(len(c.watches))
-	for i, s := range c.watches {
+	c.waiter.Expect(len(c.watchedSeats))
+	for i, s := range c.watchedSeats {
 		if s.probe == nil {
 			s.probe = new(shard.Request)
 		}
@@ -102,7 +102,7 @@ func (c *Client) probe(count shard.Op, timeout int64) (found, failed, ended bool
 		s.shard.Post(c.single[:])
 	}
 	c.answered()
-	for _, s := range c.watches {
+	for _, s := range c.watchedSeats {
 		s.soonest = s.probe.Soonest
 		s.best = offer{}
 		switch s.probe.Status {
@@ -121,7 +121,7 @@ func (c *Client) probe(count shard.Op, timeout int64) (found, failed, ended bool
 // bestOffers returns the shard with the best job, nil if there is none, and the
 // best of the jobs of the others.
 func (c *Client) bestOffers() (best *seat, bound offer) {
-	for _, s := range c.watches {
+	for _, s := range c.watchedSeats {
 		switch {
 		case best == nil || s.best.less(best.best):
 			if best != nil {
@@ -168,7 +168,7 @@ func (c *Client) cancelQueued(timeout int64) {
 	if timeout == 0 {
 		return // then none has
 	}
-	for _, s := range c.watches {
+	for _, s := range c.watchedSeats {
 		if s.best.id == 0 {
 			c.sendCancel(s)
 		}

@@ -10,7 +10,7 @@ import (
 // slack, so the shared word is seldom written. The directory does likewise. The cap holds
 // to within the slack times the number of shards and the directory.
 type Budget struct {
-	max   int64 // bytes; 0 for no cap
+	max   int64        // bytes; 0 for no cap
 	slack int64        // bytes
 	_     [48]byte     // every put reads max and slack, so they share no cache line with used
 	used  atomic.Int64 // as reported; shards write it, and clients for large bodies

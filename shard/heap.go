@@ -24,7 +24,7 @@ func (k key) less(o key) bool {
 type jobHeap struct {
 	n     int
 	first []entry            // grows up to a page, since most heaps are small
-	rest  []*[heapPage]entry // the other pages; at most one that is of no use now
+	rest  []*[heapPage]entry // the other pages; at most one of them is empty
 }
 
 // heapPage is how many entries a page has.
@@ -76,8 +76,8 @@ func (h *jobHeap) remove(j *job) {
 	h.shrink()
 }
 
-// shrink gives memory back that is of no use, but not so soon that a job more
-// would need it again.
+// shrink gives back memory that is not needed, but only when a few more jobs would not
+// need it again.
 func (h *jobHeap) shrink() {
 	switch n, c := h.n, cap(h.first); {
 	case n >= heapPage:

@@ -18,7 +18,7 @@ type Recovery struct {
 	// order of their ids, in which heaps are built fast.
 	list jobList
 	// tubes become those of the shard when they have jobs.
-	tubes map[string]*Tube
+	tubes    map[string]*Tube
 	segments segments // that the jobs are in; their bytes are known when all is read
 	burials  uint64   // the highest number of a burial
 	highest  uint64   // job id so far: a higher one cannot be in jobs
@@ -327,7 +327,7 @@ func (s *Shard) restore(j *job) {
 // rename gives j a new id, since another shard has a job with the same one. That comes of
 // damage that was repaired: the job could not be read at an earlier start, its id was
 // given out again, and now it can be read. If the disk is too full for it, rename reports
-// false, and j is not served until another start.
+// false: then j is not served.
 func (s *Shard) rename(j *job) bool {
 	s.segments.of(j.file).jobs--
 	if !s.log.FitsPut(s.mostPut(j)) {

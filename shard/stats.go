@@ -56,9 +56,9 @@ func (a *Stats) Add(b *Stats) {
 	a.Observers += b.Observers
 }
 
-// waits tells whether the client's wait has not been ended, by any shard: those
-// that it has left still have it in their queues until it tells them so, and what
-// is answered to others before that must not count it.
+// stillWaits tells whether no shard has ended the client's wait. After its end the client
+// stays in the queues of the other shards until it tells them, and must not be counted
+// among those that wait meanwhile.
 func (c *Client) stillWaits() bool {
 	return c.waiter.is(c.seq, waiting) || c.waiter.is(c.seq, probing) || c.waiter.is(c.seq, dirty)
 }

@@ -126,7 +126,8 @@ func (s *Shard) unbury(j *job) {
 	s.buried--
 }
 
-// revive has j, which is to live on, have its unique again if it is buried.
+// reclaimKey gives j, which is about to leave its state, its unique again if it is
+// buried.
 func (s *Shard) reclaimKey(j *job) {
 	if j.state == buried && j.tasked != 0 {
 		s.claimKey(j, s.taskOf(j))
@@ -156,9 +157,9 @@ func (s *Shard) kick(j *job) {
 	s.makeReady(j)
 }
 
-// deadline sets j's deadline, some seconds from now, and returns its place
-// among the others. The clock stands still during a batch; what is due at the
-// same time is due in the order in which it came.
+// deadline sets j's deadline, some seconds from now, and returns its place in a heap of
+// deadlines. The clock stands still during a batch; of deadlines at the same time the one
+// that was set first comes first.
 func (s *Shard) deadline(j *job, seconds uint32) key {
 	return s.deadlineAt(j, s.now+int64(seconds)*second)
 }
@@ -172,10 +173,10 @@ func (s *Shard) deadlineAt(j *job, at int64) key {
 // job returns the job with that id, nil if it is not on this shard.
 func (s *Shard) job(id uint64) *job { return s.cfg.Directory.job(id, s.cfg.Index) }
 
-// all goes through all jobs, the long way.
+// all goes through all jobs of the shard. It looks at every page of the directory.
 func (s *Shard) all() iter.Seq[*job] { return s.cfg.Directory.all(s.cfg.Index) }
 
-// newJob returns the job of a put, in no state, which is entered everywhere; nil
+// newJob returns the job of a put, which is counted and entered but in no state yet; nil
 // if the system has no memory for it. r has an id and a tube.
 func (s *Shard) newJob(r *Request) *job {
 	j := s.allot(r.ID, r.Body)
@@ -210,8 +211,8 @@ func (s *Shard) discard(j *job) {
 	s.drop(t)
 }
 
-// fits tells whether there is room for a job with a body of that many bytes, and n
-// bytes beside it, within the cap on memory.
+// fits tells whether a job with a body of that many bytes, and n bytes beside it, fit
+// within the cap on memory.
 func (s *Shard) fits(body int, n int64) bool {
 	return s.memory.max == 0 || s.memory.fits(footprint(body)+n+s.slab.growth(slotFor(body)))
 }
