@@ -6,19 +6,20 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// arena is where a client's queue and requests live: room for two, which is all
-// that a client without a pipeline needs, and beyond that a pipeline. Both are from
-// pools, and an idle client has neither. All requests are free again when the queue
-// has run empty.
+// arena is where a client's queue and requests live: in room for two, which is all that a
+// client without a pipeline needs, and with more of them in a pipeline as well. Both are
+// from pools, and an idle client has neither. All requests are free again when the queue
+// has run empty. Only the client's goroutine uses it.
 type arena struct {
 	few   *few      // nil until a request is taken
 	deep  *pipeline // nil until a third is
-	taken int
+	taken int       // how many requests are not free
 
-	queue []*shard.Request // in few or in deep, as are the requests
-	chain []*shard.Request // what of the queue is posted
+	queue []*shard.Request // its array is in few, or in deep if that is there
+	chain []*shard.Request // what of the queue is posted; likewise
 }
 
+// shallow is how many requests few has room for.
 const shallow = 2
 
 // few is room for a client without a pipeline.
@@ -39,7 +40,7 @@ var (
 	pipelines = sync.Pool{New: func() any { return new(pipeline) }}
 )
 
-// room returns the room for few, which is there from now on.
+// room returns a.few, taken from its pool if need be.
 func (a *arena) room() *few {
 	if a.few == nil {
 		a.few = fews.Get().(*few)
@@ -48,7 +49,7 @@ func (a *arena) room() *few {
 	return a.few
 }
 
-// next returns a request that is in nobody's hands. It is not blank.
+// next takes a free request. It is not blank.
 func (a *arena) next() *shard.Request {
 	i := a.taken
 	a.taken++
@@ -63,13 +64,13 @@ func (a *arena) next() *shard.Request {
 	return &a.deep.requests[i-shallow]
 }
 
-// undo gives back the request that was taken last. What it holds stays until the
-// next reset: its caller may want it still.
+// undo gives back the request that was taken last. What it holds stays until the next
+// reset, since the caller may still want it.
 func (a *arena) undo() { a.taken-- }
 
 // reset empties the queue and makes all requests free.
 func (a *arena) reset() {
-	clear(a.chain[:len(a.queue)]) // what is posted after a wait is shorter than what was before
+	clear(a.chain[:len(a.queue)]) // all that was ever posted: the chain is shorter after a wait
 	clear(a.queue)
 	a.queue, a.chain = a.queue[:0], a.chain[:0]
 	if a.few != nil {
@@ -78,20 +79,20 @@ func (a *arena) reset() {
 		}
 	}
 	if a.deep != nil {
-		clear(a.deep.requests[:max(0, a.taken+1-shallow)]) // with one that was undone
+		clear(a.deep.requests[:max(0, a.taken+1-shallow)]) // and one that was undone
 	}
 	a.taken = 0
 }
 
-// forget has r, which is dealt with, keep nothing alive: an idle client has neither
-// jobs nor tubes but its own.
+// forget makes r, which is dealt with, keep nothing alive: an idle client must not hold
+// on to jobs, or to tubes that are not its own.
 func forget(r *shard.Request) {
 	r.Tube, r.Name, r.Body, r.Task, r.Job, r.TubeStats = nil, "", nil, nil, nil, nil
 }
 
-// thin lets go of the requests before queue[head], which are dealt with, and of the
-// pipeline, if none come behind: for a wait, which may be long. It returns where
-// queue[head] is then.
+// thin prepares for a wait of queue[head], which may be long. It lets go of what the
+// requests before it hold, which are dealt with, and of the pipeline if none come behind.
+// It returns the index of queue[head] after that.
 func (a *arena) thin(head int) int {
 	for _, r := range a.queue[:head] {
 		forget(r)
@@ -116,7 +117,7 @@ func (a *arena) shrink() {
 	}
 }
 
-// rest gives back all that there is. The arena must have been reset.
+// rest gives back all memory. The arena must have been reset.
 func (a *arena) rest() {
 	a.shrink()
 	if a.few != nil {

@@ -11,37 +11,38 @@ import (
 // deep enough that a post, a wake-up and a write are nothing per command.
 const maxRun = 128
 
-// Client is the engine as one connection sees it: its used tube, its watch
-// list, its queue of commands. One goroutine uses it, but for Hangup and Abort.
+// Client is the engine as one connection sees it: its used tube, its watch list, its
+// queue of commands. Only one goroutine may use it, except Hangup and Abort, which any
+// may call.
 //
-// Commands that concern one shard are queued with New and Queue and answered
-// by Await, as many at once as belong to the same shard. The other methods
-// answer themselves, and want an empty queue.
+// Commands that concern one shard are queued with New and Queue and answered by Await,
+// as many at once as belong to the same shard. The other methods that ask the engine
+// something answer themselves, and need an empty queue.
 type Client struct {
 	router *Router
 	waiter *shard.Waiter
-	// interruption is set by Hangup and Abort, from any goroutine, before they
-	// wake the client's; it only ever grows.
+	// interruption is 0, hungUp or aborted. Hangup and Abort raise it, from any
+	// goroutine, before they wake the client's, which reads it.
 	interruption atomic.Int32
 	counters     uint16 // which of the router's it counts in; never changes
 	many         bool   // the queue is one reserve over several shards
 	waiting      bool   // queue[head] is a reserve that waits
 
-	target            int32 // the shard that the queue belongs to, if any of it has to be posted; else -1
+	target           int32 // the shard that the queued requests are for; -1 if none has to be posted
 	producer, worker bool
-	dozing            bool // Doze has found nothing, and no Grab came since
+	dozing           bool // Doze has found nothing, and no Grab came since
 
 	home   *seat   // on the default tube's shard
 	others []*seat // by shard; nil until another shard is needed
-	seats  []*seat // all that there are
+	seats  []*seat // all of them, in the order in which they were taken
 
-	used    *shard.Tube
-	watched watchList
+	used         *shard.Tube
+	watched      watchList
 	watchedSeats []*seat // those with a watched tube
 
 	arena
-	// queue[head:], in the arena, is what is queued. It belongs to one shard (target), or is
-	// one reserve over several (many).
+	// queue[head:], in the arena, is what is queued: for one shard (target), or one
+	// reserve over several (many).
 	head int
 
 	single [1]*shard.Request // for a chain of one
@@ -54,15 +55,15 @@ const (
 
 // seat is a client's place at one shard.
 type seat struct {
-	index   int
-	shard   *shard.Shard
-	client  *shard.Client
+	index        int
+	shard        *shard.Shard
+	client       *shard.Client
 	watchedTubes int   // tubes
-	soonest int64 // see shard.Request; as of the last answer
-	// probe and cancel are for reserves over several shards and for cancelling
-	// waits. cancel is sent without awaiting an answer, and may be used again
-	// when something sent to the shard after it has been answered: which is so
-	// before any further wait that might be cancelled.
+	soonest      int64 // see shard.Request; as of the last answer
+	// probe and cancel are for reserves over several shards and for cancelling waits.
+	// Nobody awaits the answer to cancel, so it may be used again only when something
+	// posted to the shard after it has been answered. Any further wait that might be
+	// cancelled begins with that.
 	probe  *shard.Request
 	cancel *shard.Request
 	// best is what the shard answered to a probe, while a reserve over several
@@ -70,8 +71,7 @@ type seat struct {
 	best offer
 }
 
-// NewClient makes a client that uses and watches the default tube. Close ends
-// it.
+// NewClient makes a client that uses and watches the default tube. It must be closed.
 func (r *Router) NewClient() *Client {
 	c := r.newClient(shard.NewWaiter())
 	req := c.do(c.home, shard.Request{Op: shard.Attach, Name: shard.DefaultTube})
@@ -90,10 +90,10 @@ func (r *Router) newClient(w *shard.Waiter) *Client {
 	return c
 }
 
-// Close gives up all that the client holds: when it returns, every command that
-// is posted later finds it gone.
+// Close gives back all that the client holds. Every command that is posted after it has
+// returned finds the client gone.
 func (c *Client) Close() {
-	// A client that ends in the middle of a command does without the order.
+	// A client that ends in the middle of a command leaves its tubes in any order.
 	if !c.pending() && c.used != nil && c.tubesNeedOrder() {
 		c.leaveTubes()
 	}
@@ -110,11 +110,11 @@ func (c *Client) Close() {
 	r.connections.Add(-1)
 }
 
-// tubesNeedOrder tells whether several tubes may go with the client, so that it
-// shows in which order they do, and no shard knows that order. One shard does if
-// the client has never been at another; else even a shard that has all of the
-// tubes lacks what gave them their places in the list: the default tube, which
-// never goes, or one that was ignored.
+// tubesNeedOrder tells whether the router has to leave the client's tubes one by one:
+// several of them may cease to exist with the client, which shows in the list of tubes,
+// and no shard knows the order. A shard knows it only if the client has never been at
+// another: else the places in its watch list may come from a tube that the shard does not
+// know of, the default tube or one that was ignored.
 func (c *Client) tubesNeedOrder() bool {
 	if len(c.seats) == 1 {
 		return false
@@ -132,8 +132,8 @@ func (c *Client) tubesNeedOrder() bool {
 	return another(c.used) || slices.ContainsFunc(c.watched.tubes, another)
 }
 
-// leaveTubes gives back the jobs and leaves the tubes of a client at several
-// shards in the order in which one shard would; see shard.Detach.
+// leaveTubes gives back the jobs and leaves the tubes of a client at several shards, in
+// the order in which a single shard would; see shard.Detach.
 func (c *Client) leaveTubes() {
 	for _, s := range c.seats {
 		if s.soonest != 0 {
@@ -146,12 +146,12 @@ func (c *Client) leaveTubes() {
 	c.do(c.seat(c.used.Shard), shard.Request{Op: shard.Unuse, Tube: c.used})
 }
 
-// Hangup says that the other side has nothing more to say: reserves do not
-// wait from now on, and one that waits is answered TimedOut. Any goroutine.
+// Hangup says that the other side has nothing more to say: reserves do not wait from now
+// on, and one that waits is answered TimedOut. Any goroutine may call it.
 func (c *Client) Hangup() { c.interrupt(hungUp) }
 
-// Abort is Hangup for a server that goes down: such reserves are answered
-// Aborted. Any goroutine.
+// Abort is Hangup for a server that goes down: reserves that wait, or would have to, are
+// answered Aborted. Any goroutine may call it.
 func (c *Client) Abort() { c.interrupt(aborted) }
 
 func (c *Client) interrupt(why int32) {
@@ -167,12 +167,11 @@ func (c *Client) interrupt(why int32) {
 // Used returns the tube that puts go to.
 func (c *Client) Used() *shard.Tube { return c.used }
 
-// Watched returns the watched tubes in the order of the reference, see watchList.
-// The slice is the client's.
+// Watched returns the watched tubes in the order of the reference, see watchList. The
+// slice must not be changed, and is valid until the watch list changes.
 func (c *Client) Watched() []*shard.Tube { return c.watched.tubes }
 
-// MarkProducer and MarkWorker count the client among the clients that have put
-// and that have reserved.
+// MarkProducer counts the client, once, among those that have put a job.
 func (c *Client) MarkProducer() {
 	if !c.producer {
 		c.producer = true
@@ -180,7 +179,7 @@ func (c *Client) MarkProducer() {
 	}
 }
 
-// MarkWorker: see MarkProducer.
+// MarkWorker counts the client, once, among those that have reserved.
 func (c *Client) MarkWorker() {
 	if !c.worker {
 		c.worker = true
@@ -188,7 +187,8 @@ func (c *Client) MarkWorker() {
 	}
 }
 
-// Count counts a command that is answered without a shard.
+// Count counts a command that is answered without a shard, by Op or one of the constants
+// of this package.
 func (c *Client) Count(op shard.Op) { c.router.counted[c.counters].of[op].Add(1) }
 
 // Begin takes a job id and the time for a put whose body is still to come: its
@@ -207,14 +207,15 @@ func (c *Client) MemoryFull(n int) bool { return c.router.budget.Full(n) }
 func (c *Client) HoldMemory(n int) bool { return c.router.budget.Hold(n) }
 
 // HoldMemoryAnyway is HoldMemory for what is read even if there is no room for it.
+// FreeMemory takes it back likewise.
 func (c *Client) HoldMemoryAnyway(n int) { c.router.budget.HoldAnyway(n) }
 
-// FreeMemory takes out again what HoldMemory has counted: before the body is
-// put, which counts it, or when it is given up.
+// FreeMemory takes back n bytes that HoldMemory has counted: before the body is put,
+// since the put counts it, or when it is given up.
 func (c *Client) FreeMemory(n int) { c.router.budget.Free(n) }
 
-// Keep returns a copy of a body of at most shard.Inline bytes with its end, for a
-// put: it is good until Await returns nil.
+// Keep returns a copy of body followed by end, of at most shard.Inline bytes together,
+// for a put. It is valid until Await returns nil.
 func (c *Client) Keep(body []byte, end string) []byte { return c.waiter.Keep(body, end) }
 
 // Use has puts go to the tube of that name.
@@ -243,8 +244,8 @@ func (c *Client) addWatch(s *seat, t *shard.Tube) {
 	}
 }
 
-// Ignore takes the tube of that name off the watch list. It reports false, and
-// does nothing, if it is the only one there.
+// Ignore takes the tube of that name off the watch list, if it is there. It reports
+// false, and does nothing, if it is the only one.
 func (c *Client) Ignore(name string) bool {
 	i := c.watched.index(name)
 	switch {
@@ -268,7 +269,7 @@ func (c *Client) unwatch(i int) {
 	}
 }
 
-// Tubes lists all tubes in the order of the reference.
+// Tubes lists all tubes in the order of the reference, see shard.Tubes.
 func (c *Client) Tubes() []string {
 	r := shard.Request{Op: shard.Tubes, Client: shard.NewClient(c.waiter)}
 	c.waiter.Expect(1)
@@ -281,7 +282,8 @@ func (c *Client) Tubes() []string {
 // wait of the client's.
 func (c *Client) askAll(r shard.Request) []shard.Request {
 	reqs := make([]shard.Request, len(c.router.shards))
-	// One client for all shards: they only read from it, that it holds nothing.
+	// All shards get the same client. That cannot race: they only read from it, that it
+	// holds nothing.
 	r.Client = shard.NewClient(c.waiter)
 	c.waiter.Expect(len(reqs))
 	for i := range reqs {
@@ -335,7 +337,8 @@ func (c *Client) newSeat(i int) *seat {
 	return s
 }
 
-// do has one request served, of no chain. What it returns is good until the next.
+// do has one request served on its own, and waits for the answer. What it returns is
+// valid until the next do.
 func (c *Client) do(s *seat, r shard.Request) *shard.Request {
 	scratch := &c.room().scratch
 	*scratch = r
@@ -353,15 +356,17 @@ func (c *Client) post(s *seat, r *shard.Request) {
 	s.shard.Post(c.single[:])
 }
 
-// answered blocks until all that was expected is answered, which takes no
-// longer than the shards take to serve it, and their logs to have it safe.
+// answered blocks until all chains that were expected are answered. That takes as long as
+// the shards need to serve them and their logs to make them durable, and no longer, since
+// none of them waits.
 func (c *Client) answered() {
 	for !c.waiter.Answered() {
 		c.waiter.Sleep()
 	}
 }
 
-// sendCancel tells a shard that the client does not wait any more.
+// sendCancel tells a shard that the client does not wait any more. It does not wait for
+// the answer.
 func (c *Client) sendCancel(s *seat) {
 	if s.cancel == nil {
 		s.cancel = new(shard.Request)

@@ -29,16 +29,15 @@
 //	  │◀──────id 9────────────────────────────────────┤ clean? takes     │
 //	  ├──Cancel─────────────────────────────────────────────────────────▶│
 //
-// A probe changes nothing and hides nothing: the jobs told of stay ready, and
-// others may take them. Each shard remembers what it told. If a better job
-// becomes ready there while the claim is probing, the shard makes the claim
-// dirty (before it answers the command that brought the job), and Take then
-// fails: the client asks again. So when Take succeeds, at the moment when its
-// shard looks at the claim, the job is the best there, every other shard has
-// nothing better than it told, and none of those is better than the bound: the
-// job is the lowest (pri, id) of all that were ready at that moment, and the
-// reserve takes effect then. A Take that finds its job gone tries the next best
-// while the claim is clean.
+// A probe changes nothing and hides nothing: the jobs that shards tell of stay ready,
+// and others may take them. Each shard remembers what it told. If a better job becomes
+// ready there while the claim is probing, the shard makes the claim dirty (before it
+// answers the command that brought the job), and Take then fails: the client asks
+// again. So when Take succeeds, three things hold at the moment when its shard looks at
+// the claim: the job is the best there, no other shard has a better one than it told,
+// and none of those is better than the job. So the job is the lowest (pri, id) of all
+// that were ready at that moment, and the reserve takes effect then. A client whose
+// Take finds the job gone tries the next best one while the claim is clean.
 //
 // When nothing is ready anywhere the client moves its claim from probing to
 // waiting, which fails if it has become dirty meanwhile, and waits: the shards
@@ -49,15 +48,15 @@
 // a job was granted before; then it is delivered. The client tells the other
 // shards to forget it before it answers.
 //
-// Nobody ever blocks for somebody else's reserve, so there is no deadlock. An
-// attempt that fails does so because another client's command has taken
-// effect, so the engine as a whole always gets on.
+// Nobody ever blocks for somebody else's reserve, so there is no deadlock. An attempt
+// fails only because another client's command has taken effect, so the engine as a whole
+// always makes progress.
 //
-// Why does a shard not hold its best job for the asking client, and put it back
-// when cancelled? A second client that asks while a job is held would see nothing
-// ready, though the job is put back a moment later: it would be told TIMED_OUT, or
-// given a worse job, while a job was ready all the time. Nothing held is nothing to
-// put back, and a reserve costs a message to each shard and one more, either way.
+// Why does a shard not hold its best job for the asking client, and put it back when
+// cancelled? A second client that asks meanwhile would find nothing, though the job is
+// put back a moment later: it would be told TIMED_OUT, or given a worse job, while a
+// better one was ready all the time. And it would save nothing: either way a reserve
+// costs a message to each shard and one more.
 //
 // # What one client may rely on
 //

@@ -7,21 +7,21 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// Gearman's clients and workers. What they queue with New and Queue is
-// shard.Submit, Grab (which wants a function to be watched), Report and Inquire;
-// the rest is below. They never wait: what they are told later comes as events.
+// Gearman's clients and workers. With New and Queue they queue shard.Submit, Grab (for
+// which they must watch a function), Report and Inquire; the rest is below. They never
+// wait: what they are told later comes as events.
 
-// NewGearmanClient makes a client that uses and watches nothing. The peer is told
-// when there are events for it, and ended when too many have not been taken: more
-// than most bytes, see shard.NewInbox. Close ends the client.
-func (r *Router) NewGearmanClient(peer shard.Peer, most int64) (*Client, *shard.Inbox) {
-	b := shard.NewInbox(peer, most)
+// NewGearmanClient makes a client that uses and watches nothing. The peer is told when
+// there are events in the inbox, and killed when more than limit bytes are not taken, see
+// shard.NewInbox. The client must be closed.
+func (r *Router) NewGearmanClient(peer shard.Peer, limit int64) (*Client, *shard.Inbox) {
+	b := shard.NewInbox(peer, limit)
 	return r.newClient(shard.NewGearmanWaiter(b)), b
 }
 
-// CanDo watches a function. With a timeout, in seconds, a job that the client
-// gets of it has failed when that is over; without, 0, the job is the client's
-// for as long as it lives. A client that dozes is told of a job there, too.
+// CanDo watches a function. A job of it that the client gets fails after timeout seconds;
+// if that is 0, the client has it for as long as it lives. A client that dozes is told of
+// a job there, too.
 func (c *Client) CanDo(function string, timeout uint32) {
 	s := c.seat(c.router.shardOf(function))
 	r := shard.Request{Op: shard.CanDo, Name: function, TTR: timeout}
@@ -34,23 +34,23 @@ func (c *Client) CanDo(function string, timeout uint32) {
 	}
 }
 
-// CantDo watches a function no more.
+// CantDo ends the watching of a function.
 func (c *Client) CantDo(function string) {
 	if i := c.watched.index(function); i >= 0 {
 		c.unwatch(i)
 	}
 }
 
-// CantDoAny watches nothing more.
+// CantDoAny ends the watching of all functions.
 func (c *Client) CantDoAny() {
 	for n := len(c.watched.tubes); n > 0; n-- {
 		c.unwatch(n - 1)
 	}
 }
 
-// Doze reports whether there is a job in one of the functions that the client
-// watches. If there is none, an event of the kind shard.Wake will tell. It may
-// also tell for no reason.
+// Doze reports whether there is a job in one of the functions that the client watches. If
+// there is none, an event of the kind shard.Wake comes when there is. One may also come
+// for no reason.
 func (c *Client) Doze() (job bool) {
 	for _, s := range c.watchedSeats {
 		if c.do(s, shard.Request{Op: shard.Doze}).Status == shard.OK {
@@ -61,8 +61,8 @@ func (c *Client) Doze() (job bool) {
 	return false
 }
 
-// InquireUnique asks for a job by its unique; see shard.Inquire. If there are
-// several, in several functions, it is the oldest.
+// InquireUnique asks for a job by its unique, and answers like shard.Inquire, with the
+// job's ID as well. If several functions have one, it is the oldest.
 func (c *Client) InquireUnique(unique string) (r shard.Request) {
 	r.Status = shard.NotFound
 	for _, a := range c.askAll(shard.Request{Op: shard.InquireUnique, Name: unique}) {
@@ -105,7 +105,8 @@ func (c *Client) Tasks(f func(shard.TaskStats) bool) {
 	}
 }
 
-// list is what one shard has told of its jobs and was not looked at yet.
+// taskList is what is left to go through of one shard's jobs: those that it has told, and
+// the request for more.
 type taskList struct {
 	shard   *shard.Shard
 	request shard.Request
@@ -113,7 +114,7 @@ type taskList struct {
 	more    bool
 }
 
-// fill asks for more if there is nothing left. It reports false at the end.
+// fill asks the shard for more if there is nothing left. It reports false at the end.
 func (l *taskList) fill(c *Client) bool {
 	for len(l.tasks) == 0 && l.more {
 		l.request.Lists = nil
@@ -125,24 +126,26 @@ func (l *taskList) fill(c *Client) bool {
 	return len(l.tasks) > 0
 }
 
-// CreateFunction makes a function, if there is none of that name.
+// CreateFunction makes the function of that name, unless it is there.
 func (c *Client) CreateFunction(name string) { c.ask(name, shard.Request{Op: shard.CreateFunction}) }
 
-// DropFunction ends a function, whose queued jobs fail: NotFound if Functions does
-// not list it, Busy if it has workers, or jobs that are with some. OutOfMemory if the
-// log has no room for that: then some of the jobs may have failed.
+// DropFunction ends a function, whose queued jobs fail. It returns OK; NotFound if
+// Functions does not list it; Busy if it has workers, or jobs that are with clients;
+// OutOfMemory if the log has no room for that, or Failed if the log has failed: then some
+// of the jobs may have failed.
 func (c *Client) DropFunction(name string) shard.Status {
 	return c.ask(name, shard.Request{Op: shard.DropFunction})
 }
 
-// LimitFunction says how many jobs a function has at most when one of high,
-// normal or low priority is submitted; 0 is no limit.
+// LimitFunction sets how many jobs a function may have at most for another one of high,
+// normal or low priority to be submitted; 0 is no limit.
 func (c *Client) LimitFunction(name string, limits [3]uint32) {
 	c.ask(name, shard.Request{Op: shard.LimitFunction, Lists: &shard.Lists{Limits: limits}})
 }
 
-// CancelJob ends a job: NotFound if there is none with that id, or it is buried. If a
-// worker has it, that may finish it, but nobody else gets it.
+// CancelJob ends a job. It returns OK; NotFound if there is none with that id, or it is
+// buried; Failed if the log has failed. If a worker has the job, that may finish it, but
+// nobody else gets it.
 func (c *Client) CancelJob(id uint64) shard.Status {
 	i := c.router.directory.Lookup(id)
 	if i < 0 {
@@ -151,8 +154,8 @@ func (c *Client) CancelJob(id uint64) shard.Status {
 	return c.do(c.seat(i), shard.Request{Op: shard.CancelJob, ID: id}).Status
 }
 
-// Holds tells whether the client has the job with that id, so that a report of it
-// would be taken now.
+// Holds tells whether the client has the job with that id, so that a report of it would
+// be accepted now.
 func (c *Client) Holds(id uint64) bool {
 	i := c.router.directory.Lookup(id)
 	return i >= 0 && c.do(c.seat(i), shard.Request{Op: shard.Holds, ID: id}).Status == shard.OK

@@ -6,16 +6,16 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// New returns a blank request for Queue. It is good until the answer that
-// Await returned it with has been dealt with: until Await returns nil.
+// New returns a blank request for Queue. It is valid until Await returns nil, so the
+// caller can deal with its answer before it calls Await again.
 func (c *Client) New(op shard.Op) *shard.Request {
 	r := c.next()
 	*r = shard.Request{Op: op}
 	return r
 }
 
-// Queue queues a request from New, to be answered by Await after those queued
-// before it. It reports false if the request has to wait until those are
+// Queue queues a request from New, to be answered by Await after those queued before it.
+// It reports false, and does not queue it, if the request has to wait until those are
 // answered: call QueueAfter then.
 //
 // A request with Op None stands for a command that has its answer; it is
@@ -38,13 +38,13 @@ func (c *Client) Queue(r *shard.Request) bool {
 	return true
 }
 
-// QueueAfter queues a request that Queue has refused, behind flush, which awaits
-// what is queued and deals with the answers. If flush reports false the client is
-// about to be closed, and the request is dropped.
+// QueueAfter queues a request that Queue has refused, after it has called flush, which
+// awaits all that is queued and deals with the answers. If flush reports false the client
+// is about to be closed, and the request is dropped.
 func (c *Client) QueueAfter(flush func() bool, r *shard.Request) {
 	again := *r
 	if len(r.Body) <= shard.Inline {
-		again.Body = slices.Clone(r.Body) // what is kept goes with the queue
+		again.Body = slices.Clone(r.Body) // flush ends what the Waiter keeps
 	}
 	if !flush() {
 		return
@@ -54,8 +54,9 @@ func (c *Client) QueueAfter(flush func() bool, r *shard.Request) {
 	c.Queue(r) // the queue is empty: it takes anything
 }
 
-// route finds the shard for a request: -1 for none. It reports false if that
-// depends on what is queued.
+// route finds the shard for a request, and fills in what depends on that: -1 if the
+// request needs no single shard. It reports false if the request has to wait until what
+// is queued is answered.
 func (c *Client) route(r *shard.Request) (target int, ok bool) {
 	switch r.Op {
 	case shard.None:
@@ -73,7 +74,8 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 		}
 		s := c.watchedSeats[0]
 		if len(c.seats) > 1 {
-			// Nothing is posted to other shards, so what is known of them holds.
+			// Nothing is posted to other shards, so what is known of their deadlines
+			// holds until then.
 			if c.stale() {
 				if c.pending() {
 					return -1, false
@@ -89,8 +91,8 @@ func (c *Client) route(r *shard.Request) (target int, ok bool) {
 		return target, true
 	}
 	if c.target >= 0 {
-		// It may come to be before its turn: by a put that is queued, or by
-		// another client's while a queued reserve waits.
+		// The job may come to be before the command's turn: by a put that is queued, or
+		// by another client's while a queued reserve waits.
 		return -1, false
 	}
 	c.Count(r.Op)
@@ -104,7 +106,7 @@ func (c *Client) pending() bool { return c.head < len(c.queue) }
 // Waiting tells whether the next answer will be that of a reserve that waits.
 func (c *Client) Waiting() bool { return c.waiting }
 
-// Blocking tells whether all that is queued is a single reserve, so that Await
+// Blocking tells whether all that is queued is a single reserve, so that Await with quiet
 // may block for as long as that waits.
 func (c *Client) Blocking() bool {
 	return len(c.queue)-c.head == 1 && isReserve(c.queue[c.head])
@@ -118,11 +120,10 @@ func isReserve(r *shard.Request) bool {
 // were queued: none or more, and nil when nothing is queued. It posts what has
 // not been posted and blocks until it is answered.
 //
-// If a reserve has to wait, Await first returns what was answered before it,
-// maybe nothing, and Waiting is true; the caller makes sure that the other
-// side has those answers before it calls Await again, which blocks until the
-// wait is over. With quiet the caller says that there is nothing to be made
-// sure of.
+// If a reserve has to wait, Await first returns what was answered before it, maybe
+// nothing, and Waiting is true. The caller sends those answers to the other side before
+// it calls Await again, which blocks until the wait is over. With quiet the caller says
+// that the other side has all answers already: a single reserve may wait at once.
 func (c *Client) Await(quiet bool) []*shard.Request {
 	q := c.queue[c.head:]
 	if len(q) == 0 {
@@ -153,7 +154,7 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 		}
 	}
 	if len(c.chain) == 0 {
-		return c.answer(len(q)) // what is left after a wait
+		return c.answer(len(q)) // after a wait only commands with an answer may be left
 	}
 	s := c.seat(int(c.target))
 	c.refreshReserves(s)
@@ -183,9 +184,9 @@ func (c *Client) Await(quiet bool) []*shard.Request {
 	return c.answer(len(q))
 }
 
-// remind brings the deadlines up to date that the reserves in the chain carry
-// for shard s. The chain may be what is left after a wait, and have been queued
-// when a job was held on another shard whose TTR has run out since.
+// refreshReserves updates the deadlines on other shards in the reserves of a chain for
+// shard s. After a wait, the rest of the queue may carry the deadline of a job on another
+// shard whose TTR has run out since.
 func (c *Client) refreshReserves(s *seat) {
 	if c.head == 0 || len(c.seats) == 1 || !c.stale() {
 		return
@@ -198,14 +199,14 @@ func (c *Client) refreshReserves(s *seat) {
 	}
 }
 
-// answer takes n requests off the queue.
+// answer takes n requests, which are answered, off the queue.
 func (c *Client) answer(n int) []*shard.Request {
 	done := c.queue[c.head : c.head+n]
 	c.head += n
 	return done
 }
 
-// clear makes ready for the next commands: all that was queued is answered.
+// clear prepares for the next commands when all that was queued is answered.
 func (c *Client) clear() {
 	c.head = 0
 	c.target, c.many = -1, false
@@ -213,8 +214,8 @@ func (c *Client) clear() {
 	c.waiter.Drop()
 }
 
-// Rest gives back the room for requests, and with it forgets what was asked. The
-// queue must be empty.
+// Rest gives back the memory for requests, since the client may be idle for long. No
+// request from New is valid then. The queue must be empty.
 func (c *Client) Rest() { c.rest() }
 
 // wait blocks until the reserve r, which is known to wait, is answered.
@@ -266,8 +267,8 @@ func (c *Client) granted(r *shard.Request) bool {
 	return true
 }
 
-// cancel ends a wait for an interruption. It reports false if the wait is
-// answered already, or has not begun; the answer then comes by itself.
+// cancel ends a wait because of an interruption. It reports false if the wait is answered
+// already, or has not begun; then the answer comes by itself.
 func (c *Client) cancel(r *shard.Request) bool {
 	if !c.waiter.Cancel() {
 		return false
@@ -284,7 +285,7 @@ func (c *Client) cancel(r *shard.Request) bool {
 	return true
 }
 
-// explain turns the timeout of an aborted wait into what it is.
+// markAborted turns TimedOut into Aborted if it was Abort that ended the wait.
 func (c *Client) markAborted(r *shard.Request) {
 	if r.Status == shard.TimedOut && c.interruption.Load() == aborted && !r.Polls() {
 		r.Status = shard.Aborted

@@ -9,7 +9,7 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// found is what a shard begins with: its log, and the jobs that are in it.
+// recovered is what a shard begins with: its log, and the jobs that are in it.
 type recovered struct {
 	log  *binlog.Log
 	jobs *shard.Recovery
@@ -36,13 +36,16 @@ func (r *Router) recover(cfg Config) ([]recovered, error) {
 	return all, nil
 }
 
-// recoveryGC is the garbage collector's percentage during recovery.
+// recoveryGC is the garbage collector's percentage during recovery, unless a higher one
+// is set.
 const recoveryGC = 400
 
+// recoverFrom reads all streams of the binlog back, and fills in what each shard begins
+// with. If the streams are not one for each shard, their jobs are written again.
 func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []recovered) error {
 	start := time.Now()
-	// What is allocated now stays, nearly all of it, so looking for garbage as
-	// often as usual would find none.
+	// Nearly all that is allocated now stays, so to look for garbage as often as usual
+	// would be in vain.
 	if usual := debug.SetGCPercent(-1); usual >= 0 {
 		debug.SetGCPercent(max(usual, recoveryGC))
 		defer debug.SetGCPercent(usual)
@@ -63,7 +66,7 @@ func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []reco
 	took := time.Since(start).Round(time.Millisecond)
 	logs, err := store.Begin()
 	if err != nil {
-		return err // also of damage: it is not said then that all was read back
+		return err // which may be of damage: nothing may say then that all was read back
 	}
 	if cfg.Log != nil {
 		cfg.Log.Info("binlog: read back", "dir", cfg.Dir, "jobs", jobs, "streams", len(streams),
@@ -92,8 +95,8 @@ func (r *Router) recoverFrom(store *binlog.Store, cfg *binlog.Config, all []reco
 	return store.Commit()
 }
 
-// each calls f for each number below n, all at once, and returns one of the
-// errors if there are any.
+// each calls f for each number below n, all at once, and returns the first error by
+// number, if there is any.
 func each(n int, f func(i int) error) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup

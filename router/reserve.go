@@ -6,7 +6,7 @@ import (
 	"github.com/sheafq/sheaf/shard"
 )
 
-// offer is the best ready job of a shard, as it was told.
+// offer is the best ready job of a shard, as the shard told it.
 type offer struct {
 	pri uint32
 	id  uint64 // 0 for no job
@@ -16,8 +16,8 @@ func (o offer) less(p offer) bool {
 	return o.id != 0 && (p.id == 0 || o.pri < p.pri || o.pri == p.pri && o.id < p.id)
 }
 
-// reserveMany serves a reserve over several shards; the package comment draws
-// how. It reports false if the reserve waits: then the shards know of it.
+// reserveMany serves a reserve over several shards; the package comment draws how. It
+// reports false if the reserve waits: then all watched shards have it in their queues.
 func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 	count := r.Op
 	var timeoutAt int64
@@ -32,7 +32,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 		c.refreshSoonest()
 		soon := c.deadlineSoon()
 		if soon || c.interruption.Load() != 0 {
-			timeout = 0 // it is not going to wait
+			timeout = 0 // the reserve is not going to wait
 		}
 		found, failed, ended := c.probe(count, timeout)
 		if ended {
@@ -47,7 +47,7 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 				break
 			}
 			if c.take(best, bound, r) {
-				c.waiter.Settle(false) // so that the shards forget what they told
+				c.waiter.Settle(false) // lets the shards forget what they told
 				c.cancelQueued(timeout)
 				return true
 			}
@@ -56,13 +56,14 @@ func (c *Client) reserveMany(r *shard.Request) (answered bool) {
 			}
 		}
 		if found {
-			// What there was has gone, or something better has come. The shards
-			// that had a job have not entered the client into their queues.
+			// The jobs that were told have gone, or a better one has come. It cannot
+			// wait yet, since the shards that had a job have not queued the client.
 			continue
 		}
 		status := shard.TimedOut
 		if failed {
-			// The others have nothing. Who waits for them alone would not be told.
+			// The other shards have nothing, and a wait for those alone would never hear
+			// of a job on the failed one.
 			status = shard.Failed
 		} else if soon || c.deadlineSoon() {
 			status = shard.DeadlineSoon
@@ -118,8 +119,8 @@ func (c *Client) probe(count shard.Op, timeout int64) (found, failed, ended bool
 	return found, failed, ended
 }
 
-// bestOffers returns the shard with the best job, nil if there is none, and the
-// best of the jobs of the others.
+// bestOffers returns the seat with the best job, nil if there is none, and the best job
+// of the others.
 func (c *Client) bestOffers() (best *seat, bound offer) {
 	for _, s := range c.watchedSeats {
 		switch {
@@ -138,7 +139,8 @@ func (c *Client) bestOffers() (best *seat, bound offer) {
 	return best, bound
 }
 
-// take tries to reserve the best job of a shard, if it is no worse than bound.
+// take tries to reserve the best job of a shard for r, if it is no worse than bound. It
+// reports whether r is answered; if not, s.best is the shard's best job as of now.
 func (c *Client) take(s *seat, bound offer, r *shard.Request) bool {
 	if bound.id == 0 {
 		bound = offer{math.MaxUint32, math.MaxUint64}
@@ -166,7 +168,7 @@ func (c *Client) take(s *seat, bound offer, r *shard.Request) bool {
 // that it does not wait.
 func (c *Client) cancelQueued(timeout int64) {
 	if timeout == 0 {
-		return // then none has
+		return // then no shard has
 	}
 	for _, s := range c.watchedSeats {
 		if s.best.id == 0 {
@@ -175,8 +177,8 @@ func (c *Client) cancelQueued(timeout int64) {
 	}
 }
 
-// soonestBut returns the soonest deadline among the jobs that the client holds
-// on other shards than s, 0 if it holds none.
+// soonestBut returns the soonest deadline among the jobs that the client holds on shards
+// other than s, 0 if there is none. s may be nil, for all shards.
 func (c *Client) soonestBut(s *seat) int64 {
 	var at int64
 	for _, o := range c.seats {
@@ -194,15 +196,15 @@ func (c *Client) deadlineSoon() bool {
 	return at != 0 && at-shard.Margin <= c.router.clock.Now()
 }
 
-// stale tells whether a job that was the soonest on its shard has been taken
-// back meanwhile, so that the soonest one there is not known.
+// stale tells whether the soonest deadline known of some shard has passed. Its job may
+// have been taken back since, and the soonest deadline there is unknown then.
 func (c *Client) stale() bool {
 	at := c.soonestBut(nil)
 	return at != 0 && at <= c.router.clock.Now()
 }
 
-// refreshSoonest makes the soonest deadlines known again. The queue must be
-// empty.
+// refreshSoonest asks the shards whose soonest deadline has passed for the current one.
+// Nothing may be posted.
 func (c *Client) refreshSoonest() {
 	for _, s := range c.seats {
 		if s.soonest != 0 && s.soonest <= c.router.clock.Now() {

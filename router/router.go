@@ -36,19 +36,19 @@ type Router struct {
 	// draining is set once, by Drain; the shards read it at each put.
 	draining atomic.Bool
 
-	// What is counted here rather than on a shard: commands that no shard serves,
-	// by clients, in as many places as there are shards; some clients say use before
-	// each put. Stats adds them up.
+	// counted are the commands that no shard serves. Each client counts in one of as
+	// many places as there are shards, so that they seldom share a cache line: some
+	// clients send a use before each put. Stats adds them up.
 	counted []counters
 
-	// Clients write these when they come and go, stats reads them. They are not on
-	// the cache lines above, which every put reads.
+	// Clients write these when they come and go, Stats reads them. They are not on the
+	// cache lines above, which every put reads.
 	_                             [64]byte
 	connections, totalConnections atomic.Int64
 	producers, workers            atomic.Int64
 }
 
-// counters are what some of the clients count, on cache lines for themselves.
+// counters are what some of the clients count, on cache lines of their own.
 type counters struct {
 	of [numCommands]atomic.Uint64
 	_  [64]byte
@@ -61,8 +61,8 @@ const (
 	numCommands
 )
 
-// New starts the engine, with the jobs that the binlog has. Close ends it. The
-// error is of the binlog's directory, and made for the one who starts a server.
+// New starts the engine, with the jobs that the binlog has. Close ends it. The error is
+// about the binlog's directory, and worded for whoever starts a server.
 func New(cfg Config) (*Router, error) {
 	r := &Router{
 		shards:    make([]*shard.Shard, cfg.Shards),
@@ -91,10 +91,10 @@ func New(cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Close ends the shards and closes the binlog. All clients must have been closed
-// before. The error says what may not be in the binlog, and why.
+// Close ends the shards and closes the binlog. All clients must have been closed before,
+// and nothing may be called after. The error says what may not be in the binlog, and why.
 func (r *Router) Close() error {
-	// The first keeps the roster, and hears of it from the others to the end.
+	// The first shard goes last: it keeps the roster, of which the others tell it.
 	for i := len(r.shards) - 1; i >= 0; i-- {
 		r.shards[i].Stop()
 	}
@@ -107,9 +107,10 @@ func (r *Router) Close() error {
 // Drain refuses puts from now on.
 func (r *Router) Drain() { r.draining.Store(true) }
 
-// EndWaits answers all reserves as aborted, those that wait and all that come from
-// now on: for a server that is about to close its connections, whose jobs no other
-// client should get for the moment that is left to it. Nor does a Grab get one.
+// EndWaits answers all reserves as Aborted, those that wait and those that come from now
+// on, except that a reserve without a wait that finds no job is answered so. It is for a
+// server that is about to close its connections: their jobs should not go to other
+// clients for the moment that is left. A Grab gets no job either.
 func (r *Router) EndWaits() {
 	for _, s := range r.shards {
 		s.Send(&shard.Request{Op: shard.EndWaits})
@@ -129,9 +130,9 @@ func shardOf(name string, shards int) int {
 
 // Stats are the statistics of the engine.
 type Stats struct {
-	shard.Stats
-	// Counted is how many commands were served, by Op or one of the constants
-	// of this package.
+	shard.Stats // the sums over all shards
+	// Counted is how many commands were served, by Op or one of the constants of this
+	// package; unlike Served it has those that no shard has served.
 	Counted                       [numCommands]uint64
 	Connections, TotalConnections int64
 	Producers, Workers            int64

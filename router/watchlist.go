@@ -14,7 +14,7 @@ type watchList struct {
 	at    map[string]int // the index by name, if there are many; else nil
 }
 
-// fewTubes is how many are looked through for one.
+// fewTubes is how many tubes are searched without a map.
 const fewTubes = 16
 
 // index returns where the tube of that name is, -1 if it is not there.
