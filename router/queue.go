@@ -220,13 +220,7 @@ func (c *Client) Rest() { c.rest() }
 
 // wait blocks until the reserve r, which is known to wait, is answered.
 func (c *Client) wait(r *shard.Request) {
-	for {
-		if c.granted(r) {
-			break
-		}
-		if c.interruption.Load() != 0 && c.cancel(r) {
-			break
-		}
+	for !c.waitEnded(r) {
 		c.waiter.Sleep()
 	}
 	c.waiting = false
@@ -235,16 +229,19 @@ func (c *Client) wait(r *shard.Request) {
 // waitQuietly blocks until the reserve r, which may wait, is answered.
 func (c *Client) waitQuietly(s *seat, r *shard.Request) {
 	for !c.waiter.Answered() {
-		if c.granted(r) {
-			return
-		}
-		if c.interruption.Load() != 0 && c.cancel(r) {
+		if c.waitEnded(r) {
 			return
 		}
 		c.waiter.Sleep()
 	}
 	s.soonest = r.Soonest
 	c.markAborted(r)
+}
+
+// waitEnded tells whether the wait of r is answered, by a shard or by an interruption, and
+// fills in the answer.
+func (c *Client) waitEnded(r *shard.Request) bool {
+	return c.granted(r) || c.interruption.Load() != 0 && c.cancel(r)
 }
 
 // granted fills in the answer of a wait, if there is one.
@@ -273,12 +270,8 @@ func (c *Client) cancel(r *shard.Request) bool {
 	if !c.waiter.Cancel() {
 		return false
 	}
-	if c.many {
-		for _, s := range c.watchedSeats {
-			c.sendCancel(s)
-		}
-	} else {
-		c.sendCancel(c.watchedSeats[0])
+	for _, s := range c.watchedSeats { // only one, unless c.many
+		c.sendCancel(s)
 	}
 	r.Status = shard.TimedOut
 	c.markAborted(r)

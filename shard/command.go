@@ -76,16 +76,11 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 			r.Status = Failed
 			return true
 		}
-		s.remove(j)
-		if j.tasked != 0 {
-			kind := Fail // it was called off
-			if mine {
-				kind = Complete
-			}
-			s.finish(j, kind, nil)
+		kind := Fail // called off
+		if mine {
+			kind = Complete
 		}
-		s.tubeOf(j).deletes++
-		s.discard(j)
+		s.deleteJob(j, kind, nil)
 	case Release:
 		if !mine {
 			return false

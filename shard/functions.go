@@ -165,7 +165,7 @@ func (s *Shard) failSome(t *Tube, r *Request) (more bool) {
 func (s *Shard) failQueued(j *job, r *Request) bool {
 	switch {
 	case j.tasked != 0:
-		s.callOff(j)
+		s.deleteJob(j, Fail, nil)
 	case s.refused(r):
 		return false
 	default:
@@ -193,16 +193,8 @@ func (s *Shard) cancelJob(r *Request) {
 			task.Background = false
 		}
 	default:
-		s.callOff(j)
+		s.deleteJob(j, Fail, nil)
 	}
-}
-
-// callOff ends a job that no worker has.
-func (s *Shard) callOff(j *job) {
-	s.remove(j)
-	s.finish(j, Fail, nil)
-	s.tubeOf(j).deletes++
-	s.discard(j)
 }
 
 // listJobs serves ListJobs, a step at a time: the asker goes on with the ID that is

@@ -194,6 +194,15 @@ func (s *Shard) newJob(r *Request) *job {
 	return j
 }
 
+// deleteJob takes j out of its state and discards it, and counts a deletion. The clients
+// that wait for it are told of its end.
+func (s *Shard) deleteJob(j *job, kind EventKind, data []byte) {
+	s.remove(j)
+	s.finish(j, kind, data)
+	s.tubeOf(j).deletes++
+	s.discard(j)
+}
+
 // discard forgets j, which is in no state.
 func (s *Shard) discard(j *job) {
 	t := s.tubeOf(j)

@@ -62,10 +62,7 @@ func (s *Shard) report(r *Request) {
 			r.Status = Failed
 			return
 		}
-		s.remove(j)
-		s.finish(j, Complete, r.Body)
-		s.tubeOf(j).deletes++
-		s.discard(j)
+		s.deleteJob(j, Complete, r.Body)
 	case Fail, Exception:
 		if task == nil && !j.foreground {
 			if s.refused(r) {
