@@ -31,7 +31,7 @@ type job struct {
 	prev, next *job
 
 	created int64 // on the shards' clock
-	at      int64 // deadline of a delayed or reserved job, on the shards' clock; of a buried one the number of its burial, see journal.burials
+	at      int64 // on the shards' clock, deadline of a delayed or reserved job; of a buried one see journal.burials
 
 	// Numbers in the tables of the jobStore.
 	inTube uint32

@@ -135,14 +135,14 @@ func (m *model) serve(c, shard int, r *Request) {
 	case GiveBack, Detach:
 		m.leave(c, shard)
 		if r.Op == Detach {
-			m.deafen(c, shard)
+			m.unlisten(c, shard)
 		}
 		var held []uint64
 		for _, j := range m.held(c, shard, bySince) {
 			held = append(held, j.id)
 		}
 		for _, id := range held {
-			if j := m.byID(id); m.comesAgain(j) {
+			if j := m.byID(id); m.prepareRetry(j) {
 				m.makeReady(j)
 			}
 		}
@@ -226,7 +226,7 @@ func (m *model) jobCommand(c int, r *Request, j *modelJob) bool {
 		m.finish(j, kind, "")
 		m.discard(j)
 	case Release:
-		if mine && m.comesAgain(j) {
+		if mine && m.prepareRetry(j) {
 			j.pri = r.Pri
 			j.releases++
 			m.readyOrDelayed(j, r.Delay)

@@ -96,8 +96,8 @@ func (m *model) discard(j *modelJob) {
 
 func (m *model) abandoned(j *modelJob) bool { return j.foreground && len(j.waiting) == 0 }
 
-// comesAgain is for a job that was given back; as discard if it does not.
-func (m *model) comesAgain(j *modelJob) bool {
+// prepareRetry is for a job that was given back; as discard if it does not.
+func (m *model) prepareRetry(j *modelJob) bool {
 	j.fails = false
 	if m.abandoned(j) {
 		m.discard(j)
@@ -148,15 +148,15 @@ func (m *model) wake(t *modelTube) {
 	}
 }
 
-// callOff ends a job that no worker has.
-func (m *model) callOff(j *modelJob) {
+// deleteJob ends a job that no worker has.
+func (m *model) deleteJob(j *modelJob) {
 	m.tube(j.tube).deletes++
 	m.finish(j, Fail, "")
 	m.discard(j)
 }
 
-// deafen is for a client that leaves a shard.
-func (m *model) deafen(c, shard int) {
+// unlisten is for a client that leaves a shard.
+func (m *model) unlisten(c, shard int) {
 	var waits []uint64
 	for i := range m.jobs {
 		if j := &m.jobs[i]; m.shardOf(j) == shard && slices.Contains(j.waiting, c) {
@@ -236,7 +236,7 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 			slices.Sort(ids)
 			for _, id := range ids {
 				if j := m.byID(id); j.tasked {
-					m.callOff(j)
+					m.deleteJob(j)
 				} else {
 					m.bury(j)
 				}
@@ -251,7 +251,7 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 		case j.state == reserved:
 			m.cancel(j)
 		default:
-			m.callOff(j)
+			m.deleteJob(j)
 		}
 	case Functions:
 		r.Lists = &Lists{Functions: m.functions(shard)}

@@ -480,7 +480,7 @@ func (m *model) expire(o owner) {
 		}
 		if j.fails {
 			m.fail(j, Fail, "")
-		} else if m.comesAgain(j) {
+		} else if m.prepareRetry(j) {
 			m.makeReady(j)
 		}
 	}
