@@ -198,7 +198,9 @@ func (s *Shard) newJob(r *Request) *job {
 // that wait for it are told of its end.
 func (s *Shard) deleteJob(j *job, kind EventKind, data []byte) {
 	s.remove(j)
-	s.finish(j, kind, data)
+	if j.tasked != 0 { // spares most jobs the calls
+		s.finish(j, kind, data)
+	}
 	s.tubeOf(j).deletes++
 	s.discard(j)
 }
