@@ -108,9 +108,9 @@ func run(o *options) error {
 	p := &process{log, engine, listeners, services, signals, shutdownOrders, failed}
 	why, err := p.untilTold()
 	if err != nil {
-		return err
+		why = "a listener failed"
 	}
-	return p.stop(why, o.shutdownTimeout)
+	return errors.Join(err, p.stop(why, o.shutdownTimeout))
 }
 
 // bind opens the sockets, and then becomes the user that the server is to be.

@@ -276,6 +276,27 @@ func TestSocketActivationWithSeveralSockets(t *testing.T) {
 	}
 }
 
+// A socket that nobody can connect to any more ends the server, as a signal does: with
+// all that was answered on the disk, and a reserve that waits closed.
+func TestListenerFails(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	tcp, addr := socketFile(t, "tcp", "127.0.0.1:0")
+	s := run(t, activated(t, []*os.File{tcp}, "-b", dir, "-f", "60000"))
+	c := dial(t, addr)
+	c.says("put 0 0 60 1\nx\nwatch a\nignore default\n", "INSERTED 1\nWATCHING 2\nWATCHING 1\n")
+	c.send("reserve\n")
+	if err := syscall.Shutdown(int(tcp.Fd()), syscall.SHUT_RD); err != nil {
+		t.Fatal(err)
+	}
+	s.exits(1)
+	if log := s.log.String(); !strings.Contains(log, "a listener failed") || !strings.Contains(log, "msg=stopped") || !strings.Contains(log, "\nsheafd: ") {
+		t.Errorf("it says\n%s", log)
+	}
+	s = withBinlog(t, dir)
+	s.dial().says("reserve\n", "RESERVED 1 1\nx\n")
+	s.stop()
+}
+
 func TestSocketActivationAndUser(t *testing.T) {
 	needRoot(t)
 	tcp, _ := socketFile(t, "tcp", "127.0.0.1:0")
