@@ -57,7 +57,7 @@ type Processors struct {
 
 	rateBefore float64 // bytes written per second before the experiment
 	rateDuring float64 // and in one that has just ended, to be compared with the rate now; 0 if that is not to be done
-	idleCores  float64 // moving average during the experiment
+	idleCores  float64 // moving average, since Linux counts idle time in steps of up to 10 ms
 
 	term  time.Duration // how long the experiment may last, or how long the last one lasted; 0: the next has leastTerm
 	delay time.Duration // how long the next one was put off when the last had failed
@@ -95,7 +95,7 @@ const (
 
 	leastUse    = 0.5  // cores that the process has to use for an experiment
 	muchWaiting = 0.25 // of the time in which threads run: begins an experiment
-	littleIdle  = 0.2  // cores: allows one
+	littleIdle  = 0.3  // cores: allows one
 	muchIdle    = 0.4  // cores: ends it
 	spare       = 0.1  // cores less than were used will do, since threads that do not wait for each other use less
 	asMuch      = 0.92 // of what was written before
@@ -140,9 +140,14 @@ func (p *Processors) look(now time.Time) {
 		p.untold(err)
 		return
 	}
-	free, known := float64(idle-p.idle)/float64(span), p.idleKnown
+	if p.idleKnown {
+		p.idleCores += (float64(idle-p.idle)/float64(span) - p.idleCores) / 4
+	} else {
+		p.idleCores = littleIdle // so the next look makes it more or less than that
+	}
+	known := p.idleKnown
 	p.idle, p.idleKnown = idle, true
-	if !known || free > littleIdle && !p.reduced && p.rateDuring == 0 {
+	if !known || p.idleCores > littleIdle && !p.reduced && p.rateDuring == 0 {
 		p.countKnown, p.looks, p.reasons = false, 0, 0
 		return
 	}
@@ -157,19 +162,19 @@ func (p *Processors) look(now time.Time) {
 	switch {
 	case !known:
 	case p.reduced:
-		p.goOn(free)
+		p.goOn()
 	default:
-		p.begin(cores, waited, free)
+		p.begin(cores, waited)
 	}
 }
 
 // begin begins an experiment if there is reason to. After one has ended, it first finds out whether that had failed. It is
-// told how many cores were used, waited for, and idle.
-func (p *Processors) begin(used, waited, free float64) {
+// told how many cores were used and waited for.
+func (p *Processors) begin(used, waited float64) {
 	p.normal = p.system.processors()
 	n := max(p.least, int(math.Ceil(used-spare)))
 	p.reasons++
-	if n >= p.normal || waited < muchWaiting*used || free > littleIdle {
+	if n >= p.normal || waited < muchWaiting*used || p.idleCores > littleIdle {
 		p.reasons = 0
 		if p.rateDuring == 0 {
 			p.looks = 0
@@ -200,10 +205,9 @@ func (p *Processors) begin(used, waited, free float64) {
 	p.log.Debug("fewer threads, since they wait for cores", "threads", n, "of", p.normal, "used", used, "waited", waited)
 }
 
-// goOn ends the experiment if there is reason to. It is told how many cores were idle.
-func (p *Processors) goOn(free float64) {
+// goOn ends the experiment if there is reason to.
+func (p *Processors) goOn() {
 	p.looks++
-	p.idleCores += (free - p.idleCores) / 4 // the last few looks count most
 	switch {
 	case p.looks == 1:
 		p.mark()

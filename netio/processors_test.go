@@ -220,7 +220,7 @@ func TestAsManyThreads(t *testing.T) {
 		least int
 		load  moment
 	}{
-		{"a core is idle", 2, 1, moment{used: 1, waited: 0.5, idle: 0.3, written: 1e6}},
+		{"a core is idle", 2, 1, moment{used: 1, waited: 0.5, idle: 0.4, written: 1e6}},
 		{"nobody waits", 2, 1, moment{used: 1, waited: 0.1, written: 1e6}},
 		{"all are needed", 2, 1, moment{used: 1.3, waited: 0.7, written: 1e6}},
 		{"little is done", 2, 1, moment{used: 0.4, waited: 0.4, written: 1e6}},
@@ -251,6 +251,24 @@ func TestHowManyThreads(t *testing.T) {
 		if m.threads != tt.want {
 			t.Errorf("%d threads where %v cores were used, %d at least; want %d", m.threads, tt.used, tt.least, tt.want)
 		}
+	}
+}
+
+// Linux counts idle time in steps of a tenth of what there is between two looks, and a
+// little idle time comes in no order: what counts is the average.
+func TestIdleTimeComesInSteps(t *testing.T) {
+	n := 0
+	m, p := newMachine(2, func(threads int) moment {
+		at := greedy(threads)
+		if threads > 1 {
+			at.idle = []float64{0, 0.1, 0.1, 0.4, 0.2, 0, 0.5, 0.2}[n%8] // as seen
+		}
+		n++
+		return at
+	})
+	m.run(p, 2*time.Second)
+	if !slices.Equal(m.sets, []int{1}) {
+		t.Errorf("set: %v", m.sets)
 	}
 }
 
