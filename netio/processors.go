@@ -87,6 +87,7 @@ const (
 	forAThread   = time.Millisecond
 
 	looksBefore = 4               // consecutive looks that find threads waiting, before an experiment
+	looksAfter  = 2               // looks after one, until the next: so short that less than a hundredth of answers are late for it
 	trial       = 8               // looks until it is decided whether the experiment goes on; at the first, the rate is reset
 	leastTerm   = 4 * time.Second // how long it then goes on; doubled each time
 	mostTerm    = 30 * time.Second
@@ -184,7 +185,11 @@ func (p *Processors) begin(used, waited float64) {
 	if p.looks++; p.looks == 1 {
 		p.mark()
 	}
-	if p.looks < looksBefore {
+	enough := looksBefore
+	if p.rateDuring > 0 {
+		enough = looksAfter
+	}
+	if p.looks < enough {
 		return
 	}
 	if p.rateDuring > 0 {
@@ -195,7 +200,7 @@ func (p *Processors) begin(used, waited float64) {
 		p.rateDuring, p.delay = 0, 0
 	}
 	p.looks = 0
-	if p.reasons < looksBefore {
+	if p.reasons < enough {
 		p.term = 0 // the load is a different one by now
 		return
 	}
