@@ -74,6 +74,7 @@ func (st *Store) begin() ([]*Log, error) {
 	}
 	if st.rearranged {
 		// The old segments may have kept what was set aside in them: it is needed now.
+		// Where that fails they have it until Commit, and nothing else is lost.
 		for _, t := range st.streams {
 			for _, n := range t.names {
 				if !slices.Contains(t.unread, n) {
