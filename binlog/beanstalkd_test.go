@@ -346,6 +346,7 @@ func (beanstalkdFS) Lock(string) (Unlocker, error)  { panic("locked") }
 func (beanstalkdFS) Size(string) (int64, error)     { panic("measured") }
 func (beanstalkdFS) Free(string) (int64, error)     { panic("measured") }
 func (beanstalkdFS) Boot() string                   { panic("asked") }
+func (beanstalkdFS) InPlace(string) bool            { panic("asked") }
 func (beanstalkdFS) Writable(string) error          { panic("asked") }
 
 type beanstalkdFile struct{ *bytes.Reader }
@@ -353,6 +354,7 @@ type beanstalkdFile struct{ *bytes.Reader }
 func (f beanstalkdFile) Size() (int64, error)             { return f.Reader.Size(), nil }
 func (beanstalkdFile) WriteAt([]byte, int64) (int, error) { panic("written to") }
 func (beanstalkdFile) Sync() error                        { panic("written to") }
+func (beanstalkdFile) SyncInPlace() error                 { panic("written to") }
 func (beanstalkdFile) Allocate(int64, int64) error        { panic("written to") }
 func (beanstalkdFile) Truncate(int64) error               { panic("written to") }
 func (beanstalkdFile) Close() error                       { return nil }

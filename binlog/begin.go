@@ -43,6 +43,7 @@ func (st *Store) refusal() error {
 
 func (st *Store) begin() ([]*Log, error) {
 	st.headersSynced = st.cfg.Sync != SyncNever
+	st.fill = st.cfg.Sync == 0 && st.fs.InPlace(st.cfg.Dir)
 	if st.manifestUnreadable {
 		// This comes before any write: a start that cannot replace the manifest would
 		// fail in the end anyway.

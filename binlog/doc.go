@@ -39,12 +39,17 @@
 // (Config.Sync above 0), makes the next segment ready, sets space aside and
 // removes segments. Each shard has such a log, and they sync side by side.
 //
-// There are two exceptions. When a segment has become twice as large as it should
-// be (on a disk that is nearly full, a quarter larger), and the next one is still
-// not made, the shard waits for it (Log.Segment): otherwise the segment would grow
-// by all that clients send meanwhile, and on a full disk cleaning would have no room
-// for its jobs. And when the janitor has not set space aside in time, the shard does
-// so itself, which is a call of the file system, and may wait for another log that
+// With Config.Sync 0 nearly all the time goes into syncs and what surrounds them. So
+// the writer fills the file with zeros in advance, after which a sync has to write only
+// the blocks (segment.extend); and where syncs are short it waits for them in place
+// (writer.sync).
+//
+// The shard waits for the file system in two cases. When a segment has become twice as
+// large as it should be (on a disk that is nearly full, a quarter larger), and the next
+// one is still not made, the shard waits for it (Log.Segment): otherwise the segment
+// would grow by all that clients send meanwhile, and on a full disk cleaning would have
+// no room for its jobs. And when the janitor has not set space aside in time, the shard
+// does so itself, which is a call of the file system, and may wait for another log that
 // is doing the same.
 //
 // # Cleaning

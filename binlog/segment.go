@@ -265,17 +265,32 @@ func (s *segment) allocate(n int64) error {
 	return nil
 }
 
-// extend moves the end of the file to an offset of at least least. A sync after
-// that has to write the new size, too; so the end moves seldom, and then further
-// bytes more, with zeros behind the last block. But it does not move beyond what is
-// set aside, since zero takes all that the file has for set aside.
-func (s *segment) extend(least, further int64) error {
+// zeros are what extend fills up with, at most as many at a time.
+var zeros [256 << 10]byte
+
+// extend moves the end of the file to an offset of at least least, or has the next
+// write up to there do so. A sync after that has to write the new size, too; so the
+// end moves seldom, and then further bytes more, with zeros behind the last block. But
+// it does not move beyond what is set aside, since zero takes all that the file has
+// for set aside.
+//
+// If fill, the zeros are written: what was only set aside the file system notes as
+// written when it is, so that each sync would have to write that as well. That takes
+// half as long again, or twice as long where it goes through a journal.
+func (s *segment) extend(least, further int64, fill bool) error {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
 	end, err := s.file.Size()
 	if err == nil && end < least {
+		if fill {
+			further = min(further, int64(len(zeros)))
+		}
 		end = max(least, min(least+further, s.allocated.Load()))
-		err = s.file.Truncate(end)
+		if !fill {
+			err = s.file.Truncate(end)
+		} else if end > least {
+			_, err = s.file.WriteAt(zeros[:end-least], least)
+		}
 	}
 	if err == nil {
 		s.end.Store(end)

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,8 +78,13 @@ type Store struct {
 	epoch         uint32        // of the segments that count, and from Begin on of those that are written
 	lastIndex     atomic.Uint64 // the highest index of a segment, of any stream
 	headersSynced bool          // the header of a segment is made durable before anything names the segment
+	fill          bool          // zeros are written before blocks are, see segment.extend
 	committed     bool          // the segments that are written count
 	logs          []*Log
+	// syncing has room for a token for each log that may sync in place at the same time
+	// as others. With more than two processors that is half of them, so that a disk which
+	// stops answering does not stop all; two may as well, since they are a small machine's.
+	syncing chan struct{}
 	// rewriting is true while all jobs are written again. If that fails nobody is
 	// served, and the start reports why, not the logs.
 	rewriting    atomic.Bool
@@ -108,7 +114,7 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log}
+	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log, syncing: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))}
 	if err := st.open(); err != nil {
 		st.unlock()
 		return nil, st.wrapBegin(err)

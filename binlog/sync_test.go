@@ -3,6 +3,7 @@ package binlog_test
 // When a log syncs, and how many answers share it.
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -132,6 +133,136 @@ func TestGather(t *testing.T) {
 		}
 		for range left {
 			<-back
+		}
+	})
+}
+
+// TestZerosAhead: where each answer waits for a sync, blocks are written over zeros,
+// so that no sync has to write where the file ends or which blocks of it are used.
+func TestZerosAhead(t *testing.T) {
+	for _, sync := range []time.Duration{0, time.Hour} {
+		f := faultfs.New()
+		cfg := config(f, 1)
+		cfg.Sync, cfg.SegmentSize = sync, 16<<20
+		s := serve(t, cfg)
+		var filled, blocks, behind int
+		var end int64
+		f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+			if op != faultfs.OpWriteAt || !strings.Contains(name, "segment.") {
+				return nil
+			}
+			switch {
+			case n > 64<<10:
+				filled++
+			case off+int64(n) > end:
+				behind++
+				fallthrough
+			default:
+				blocks++
+			}
+			end = max(end, off+int64(n))
+			return nil
+		})
+		for id := range uint64(2000) {
+			s.does(0, func(l *binlog.Log) { l.Put(job(id+1, "a", strings.Repeat("b", 1000))) })
+		}
+		f.SetFault(nil)
+		s.close()
+		t.Logf("sync %v: %d blocks, %d times zeros, %d blocks behind them, file of %d bytes", sync, blocks, filled, behind, end)
+		if blocks < 2000 {
+			t.Errorf("%d blocks", blocks)
+		}
+		if sync == 0 && (filled == 0 || filled > 10 || behind > filled+1) || sync != 0 && filled > 0 {
+			t.Errorf("with a sync each %v zeros were written %d times, and %d blocks behind them", sync, filled, behind)
+		}
+	}
+}
+
+// countingFS counts which way its segments are synced, and how many are at once.
+type countingFS struct {
+	*faultfs.FS
+	takes                   *atomic.Int64 // how long a sync takes
+	syncs, inPlace          *atomic.Int64
+	inPlaceNow, inPlaceMost *atomic.Int64
+}
+
+type countingFile struct {
+	binlog.File
+	fs countingFS
+}
+
+func (f countingFS) Create(name string) (binlog.File, error) {
+	file, err := f.FS.Create(name)
+	return countingFile{file, f}, err
+}
+
+func (f countingFile) Sync() error {
+	f.fs.syncs.Add(1)
+	time.Sleep(time.Duration(f.fs.takes.Load()))
+	return f.File.Sync()
+}
+
+func (f countingFile) SyncInPlace() error {
+	f.fs.inPlace.Add(1)
+	if n := f.fs.inPlaceNow.Add(1); n > f.fs.inPlaceMost.Load() {
+		f.fs.inPlaceMost.Store(n)
+	}
+	defer f.fs.inPlaceNow.Add(-1)
+	time.Sleep(time.Duration(f.fs.takes.Load()))
+	return f.File.Sync()
+}
+
+// TestSyncInPlace: threads wait in place for a disk that syncs in no time, not for a
+// slow one, and some processors are always left for others.
+func TestSyncInPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shards = 40
+		f := countingFS{faultfs.New(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
+		cfg := config(f.FS, shards)
+		cfg.FS = f
+		cfg.SegmentSize = 1 << 20
+		s := serve(t, cfg)
+		defer s.close()
+		id := uint64(0)
+		// syncs has that many logs sync that often, taking so long.
+		syncs := func(logs, times int, takes time.Duration) (inPlace, not int) {
+			f.takes.Store(int64(takes))
+			f.syncs.Store(0)
+			f.inPlace.Store(0)
+			back := make(held, logs)
+			for range times {
+				for i := range logs {
+					id++
+					l := s.logs[i]
+					l.Segment()
+					l.Put(job(id, "a", "b"))
+					l.Commit(back, 1)
+				}
+				for range logs {
+					if err := <-back; err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			return int(f.inPlace.Load()), int(f.syncs.Load())
+		}
+		if _, not := syncs(1, 100, 100*time.Microsecond); not > 2 {
+			t.Errorf("%d of 100 short syncs were not in place", not)
+		}
+		if in, _ := syncs(1, 100, 2*time.Millisecond); in > 3 {
+			t.Errorf("%d of 100 long syncs were in place", in)
+		}
+		syncs(1, 100, 100*time.Microsecond)
+		if _, not := syncs(1, 100, 100*time.Microsecond); not > 0 {
+			t.Errorf("%d of 100 short syncs were not in place, long after the long ones", not)
+		}
+		if in, _ := syncs(1, 2, time.Second); in != 1 {
+			t.Errorf("%d syncs in place of a disk that had become slow", in)
+		}
+		most := int64(max(2, runtime.GOMAXPROCS(0)/2))
+		syncs(shards, 20, 100*time.Microsecond)
+		if n := f.inPlaceMost.Load(); n != min(most, shards) {
+			t.Errorf("%d logs sync in place at once, not %d", n, most)
 		}
 	})
 }

@@ -133,16 +133,41 @@ func (w *writer) write(g *group) error {
 		return err
 	}
 	if w.store.cfg.Sync == 0 {
-		start := time.Now()
-		if err := w.to.file.Sync(); err != nil {
+		if err := w.sync(); err != nil {
 			return err
 		}
-		w.syncTime += (time.Since(start) - w.syncTime) / 8
 	} else {
 		w.janitor.needsSync()
 	}
 	w.janitor.wakeIfShort(w.to)
 	return nil
+}
+
+// briefly is how long a sync may take to be worth waiting for in place.
+const briefly = 250 * time.Microsecond
+
+// sync syncs the segment, in place if syncs are brief at present.
+func (w *writer) sync() error {
+	begin := time.Now()
+	err := w.syncEither(w.syncTime > 0 && w.syncTime < briefly)
+	took := time.Since(begin)
+	if w.syncTime == 0 {
+		w.syncTime = took
+	}
+	w.syncTime += (took - w.syncTime) / 8
+	return err
+}
+
+func (w *writer) syncEither(inPlace bool) error {
+	if inPlace {
+		select {
+		case w.store.syncing <- struct{}{}:
+			defer func() { <-w.store.syncing }()
+			return w.to.file.SyncInPlace()
+		default: // too many do already
+		}
+	}
+	return w.to.file.Sync()
 }
 
 // writeBlock writes the records in b, which begins with room for a header, as one
@@ -152,7 +177,7 @@ func (w *writer) writeBlock(to *segment, b []byte, promise int64) error {
 	packed := w.packer.pack(b, w.seq, to.seed)
 	size := to.size.Load()
 	if end := size + int64(len(packed)); end > to.end.Load() {
-		if err := w.withRoom(func() error { return to.extend(end, w.Step()) }); err != nil {
+		if err := w.withRoom(func() error { return to.extend(end, w.Step(), w.store.fill) }); err != nil {
 			return fmt.Errorf("writing %s at offset %d: %w", to.name, size, err)
 		}
 	}

@@ -106,6 +106,9 @@ func (h *file) Sync() error {
 	return err
 }
 
+// SyncInPlace is Sync.
+func (h *file) SyncInPlace() error { return h.Sync() }
+
 // Allocate sets blocks aside. If there are too few it still takes those, as
 // ext4 does.
 func (h *file) Allocate(off, size int64) error {

@@ -209,6 +209,9 @@ func (f *FS) Writable(name string) error {
 	})
 }
 
+// InPlace is always true.
+func (f *FS) InPlace(string) bool { return true }
+
 // Boot returns another name after each power loss, once CountBoots was called, and
 // nothing before.
 func (f *FS) Boot() string {
