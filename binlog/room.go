@@ -36,7 +36,7 @@ func (l *Log) extraIfTight() int64 { return l.mostCopies() + owedChanges(l.jobs.
 // Extra is how many bytes of the reserve are for the same while the disk is not
 // nearly full: another program can fill it within a moment. It is at most half of
 // what the jobs take. The shard keeps as much less of what is of no use, see its
-// tidy. Any goroutine may call it.
+// tooLarge. Any goroutine may call it.
 func (l *Log) Extra() int64 { return min(l.extraIfTight(), l.live.Load()/2) }
 
 // spare is how many bytes are always set aside for cleaning: a segment's worth.

@@ -105,55 +105,88 @@ func (c *cleaner) stop() {
 	<-c.done
 }
 
-// tidy drops the oldest segments if no job is in them, and has the oldest cleaned if too
-// much of the log is of no use.
+// tidy keeps the log small: it drops the oldest segments if no job is in them, and has the
+// oldest of the others cleaned if too much of the log is of no use.
 func (s *Shard) tidy() {
-	// Not while the oldest is being cleaned: its file is open then, and would keep its
-	// space even if it were removed.
-	for !s.cleaning && len(s.segments) > 1 && s.segments[0].jobs == 0 {
+	s.toClean = false
+	if s.cleaning {
+		// The oldest segment's file is open, and would keep its space even if it were
+		// removed.
+		return
+	}
+	s.dropEmpty()
+	if len(s.segments) > 1 && s.tooLarge() && s.inPass() {
+		s.cleanOldest()
+	}
+}
+
+// dropEmpty drops the oldest segments, up to the first with a job in it. The last is
+// still being written, and stays.
+func (s *Shard) dropEmpty() {
+	for len(s.segments) > 1 && s.segments[0].jobs == 0 {
 		s.sealed -= s.segments[0].bytes
 		s.segments = s.segments[1:]
 		s.appended(s.log.Drop(s.segments[0].index))
-		s.changes--
+		s.changes-- // no job's record has become useless by it
 	}
-	s.toClean = false
-	if s.cleaning || len(s.segments) == 1 {
-		return
-	}
-	bound := 2*s.live - s.log.Extra()
+}
+
+// tooLarge tells whether so much of the log is of no use that cleaning is worth it.
+func (s *Shard) tooLarge() bool {
 	if s.log.Full() {
-		// Space is wanted before the reserve is used up, but not at any price: for each
-		// byte that is gained at most 64 are copied, or 512 when changes are about to be
-		// refused.
-		bound = s.live + max(s.live/64, min(s.live/16, s.log.Reserve()/2)) - s.segments.last().bytes
-		if s.log.Short() {
-			bound = min(bound, s.live+s.live/64-s.segments.last().bytes)
-			if s.log.Dropping() {
-				return // first the space of the last one comes back
-			}
-		}
-		if s.log.Scarce(s.copies()) {
-			bound = min(bound, s.live+s.live/512-s.segments.last().bytes)
-		}
-		if s.now < s.cleanAfter {
-			return
-		}
+		return s.tooLargeForFullDisk()
 	}
-	if s.sealed <= bound {
-		return
-	}
-	if s.segments[0].index > s.passEnd {
-		if s.passEnd != 0 && s.changes == s.changesThen {
-			return // all was written again since the last change: another pass gains nothing
+	// The disk may hold twice what is live, and the last segment. Extra is set aside on
+	// it, so the log may have that much less.
+	return s.sealed > 2*s.live-s.log.Extra()
+}
+
+// tooLargeForFullDisk is tooLarge while the disk is full. Space is wanted then before the
+// reserve is used up, but not at any price: a pass gains all that is of no use, and copies
+// all that is live. For each byte that is gained at most 64 may be copied, or 512 when
+// changes are about to be refused.
+func (s *Shard) tooLargeForFullDisk() bool {
+	worth := max(s.live/64, min(s.live/16, s.log.Reserve()/2)) // so many bytes are worth a pass
+	if s.log.Short() {
+		if s.log.Dropping() {
+			return false // first the space of what was dropped comes back: it may be enough
 		}
-		s.passEnd, s.changesThen = s.segments.last().index, s.changes
+		worth = s.live / 64
 	}
-	if s.segments[0].index >= s.log.Written() {
+	if s.log.Scarce(s.copies()) {
+		worth = s.live / 512
+	}
+	if s.now < s.cleanAfter {
+		return false // cleaning found no room for its copies a moment ago
+	}
+	return s.sealed+s.segments.last().bytes-s.live > worth
+}
+
+// inPass tells whether the oldest segment is to be cleaned in a cleaning pass: in the
+// present one, or in a new one that begins with it. If nothing has changed since the last
+// pass began, there is none: the log has what that pass has copied, and another would
+// copy it once more, and so on without end.
+func (s *Shard) inPass() bool {
+	if s.segments[0].index <= s.passEnd {
+		return true
+	}
+	if s.passEnd != 0 && s.changes == s.changesThen {
+		return false
+	}
+	s.passEnd, s.changesThen = s.segments.last().index, s.changes
+	return true
+}
+
+// cleanOldest has the cleaner begin with the oldest segment. If not all of that is in its
+// file yet, it only notes that it is to be cleaned: tidy comes again.
+func (s *Shard) cleanOldest() {
+	oldest := s.segments[0].index
+	if oldest >= s.log.Written() {
 		s.toClean = true
 		return
 	}
 	s.cleaning = true
-	s.cleaner.next <- s.segments[0].index // does not block: the cleaner was idle
+	s.cleaner.next <- oldest // does not block: the cleaner was idle
 }
 
 // cleanSome serves clean: of the jobs r.ids it writes those again that are still in
