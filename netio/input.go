@@ -35,6 +35,7 @@ type input struct {
 // ReadInto makes the bytes that follow in, Serve's argument, go straight into dst. Serve must consume all of in; it is called
 // again when dst is full, with what followed (maybe nothing). If in already held the beginning of what dst is for, the
 // session has copied that itself, and passes only the part of its slice that is still empty. An empty dst changes nothing.
+// An [Incoming] works out dst for a body.
 func (c *Conn) ReadInto(dst []byte) {
 	if len(dst) > 0 {
 		c.dst = dst
