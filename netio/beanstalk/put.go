@@ -5,6 +5,7 @@ package beanstalk
 import (
 	"slices"
 
+	"github.com/sheafq/sheaf/netio"
 	"github.com/sheafq/sheaf/shard"
 )
 
@@ -44,18 +45,17 @@ func (s *session) servePut() {
 	}
 	s.client.Count(shard.Put)
 	s.client.MarkProducer()
-	grant := min(size, maxGrant)
-	if s.client.MemoryFull(size) || !s.client.HoldMemory(grant) {
+	body := netio.Incoming{Size: size}
+	if s.client.MemoryFull(size) || !body.Grow(s.client.HoldMemory) {
 		s.discard(size, tagOutOfMemory)
 		return
 	}
 	if s.put == nil {
 		s.put = new(partialPut)
 	}
-	p := s.put
-	p.size, p.body, p.filled = size, make([]byte, grant), 0
-	s.fillPut(&p.request)
-	s.client.Begin(&p.request)
+	s.put.body = body
+	s.fillPut(&s.put.request)
+	s.client.Begin(&s.put.request)
 }
 
 // fillPut fills a request in from the put line.
@@ -68,44 +68,26 @@ func (s *session) fillPut(r *shard.Request) {
 // reports false if more input is needed first.
 func (s *session) readBody() bool {
 	p := s.put
-	for {
-		n := copy(p.body[p.filled:], s.rest)
-		s.rest = s.rest[n:]
-		p.filled += n
-		if p.filled < len(p.body) {
-			// netio reads what comes next straight into it; Serve is called when it is full.
-			s.conn.ReadInto(p.body[p.filled:])
-			p.filled = len(p.body)
-			return false
-		}
-		if len(p.body) == p.size {
-			break
-		}
-		grown := min(2*len(p.body), p.size)
-		if !s.client.HoldMemory(grown - len(p.body)) {
-			s.discard(p.size-len(p.body), tagOutOfMemory)
-			s.endPut()
-			return true
-		}
-		p.body = append(make([]byte, 0, grown), p.body...)[:grown]
+	gap, ok := p.body.Take(&s.rest, s.client.HoldMemory)
+	if len(gap) > 0 {
+		s.conn.ReadInto(gap)
+		return false
 	}
 	body := p.body
-	s.endPut()
-	if !hasTrailer(body) {
+	p.body = netio.Incoming{}
+	s.client.FreeMemory(len(body.Data))
+	switch {
+	case !ok:
+		s.discard(body.Missing(), tagOutOfMemory)
+	case !hasTrailer(body.Data):
 		s.answer(tagExpectedCRLF)
-		return true
+	default:
+		r := s.client.New(shard.Put)
+		*r = p.request
+		r.Body = body.Data
+		s.queue(r)
 	}
-	r := s.client.New(shard.Put)
-	*r = p.request
-	r.Body = body
-	s.queue(r)
 	return true
-}
-
-// endPut forgets the put whose body was being read.
-func (s *session) endPut() {
-	s.client.FreeMemory(len(s.put.body))
-	s.put.body, s.put.size = nil, 0
 }
 
 // discard throws away the next n bytes, a body with its CRLF or the rest of one, and

@@ -266,8 +266,9 @@ func TestLargeBodies(t *testing.T) {
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	inBubble(t, Config{MaxJobSize: 20 << 20}, 0, func(b *bench) {
 		a, r := b.connect(), b.connect()
+		const granted = DefaultMaxJobSize + 2 // at first, and twice that when it is full
 		id := 0
-		for _, size := range []int{maxGrant - 3, maxGrant - 2, maxGrant - 1, maxGrant, 2*maxGrant - 2, 2*maxGrant - 1, 3<<20 + 17, 9<<20 + 1} {
+		for _, size := range []int{granted - 3, granted - 2, granted - 1, granted, 2*granted - 2, 2*granted - 1, 3<<20 + 17, 9<<20 + 1} {
 			body := noise[id : id+size]
 			all := fmt.Appendf(nil, "put 0 0 60 %d\r\n%s\r\nlist-tube-used\r\n", size, body)
 			got := ""

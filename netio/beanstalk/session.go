@@ -47,16 +47,8 @@ type session struct {
 // partialPut is a put whose line has come, but not all of its body.
 type partialPut struct {
 	request shard.Request
-	body    []byte // allocated so far, and counted in the memory budget
-	filled  int    // bytes of body that were copied from the input or left to netio to fill
-	size    int    // of the whole body with its CRLF
+	body    netio.Incoming // with its CRLF; what is allocated is counted in the memory budget
 }
-
-// maxGrant is how much memory, in bytes, is allocated for a body on the strength of
-// its put line alone: enough for any job at the default limit. A larger body's memory
-// doubles whenever it is full. So beyond the first 64 KiB a client has to send bytes,
-// and not just announce them, to make the server hold memory.
-const maxGrant = DefaultMaxJobSize + 2
 
 // A tag in a request says how to render its answer: it is a verb, or stands for one of
 // the answers that need nothing from the engine.
@@ -127,7 +119,7 @@ func (s *session) Abort() { s.client.Abort() }
 // Close implements netio.Session.
 func (s *session) Close() {
 	if s.put != nil {
-		s.client.FreeMemory(len(s.put.body))
+		s.client.FreeMemory(len(s.put.body.Data))
 	}
 	s.client.Close()
 }
@@ -160,7 +152,7 @@ func (s *session) step() bool {
 		}
 		s.answer(s.afterSkip)
 		return true
-	case s.put != nil && s.put.size > 0:
+	case s.put != nil && s.put.body.Size > 0:
 		return s.readBody()
 	}
 	line, n, st := s.scanner.next(s.rest)

@@ -11,10 +11,8 @@ import (
 
 // large is a packet that is being read into a slice of its own.
 type large struct {
-	typ    uint32
-	size   int    // bytes of arguments
-	data   []byte // for the arguments and a CRLF, as much as was granted so far; counted in the memory budget
-	filled int    // bytes of data that were copied from the input or left to netio to fill
+	typ  uint32
+	args netio.Incoming // with room for a CRLF; what is allocated is counted in the memory budget
 }
 
 const (
@@ -24,9 +22,6 @@ const (
 	// maxSkip is how many bytes of a packet that is too large are read before the
 	// connection is closed, so that its sender gets to read the error.
 	maxSkip = 64 << 20
-	// firstGrant is how much memory, in bytes, a packet gets on the strength of its
-	// header alone. That doubles whenever it is full.
-	firstGrant = 64 << 10
 )
 
 // step takes one packet or line from the input, or a part of a large packet. It reports
@@ -107,7 +102,7 @@ func (s *session) beginLarge(h header) bool {
 		}
 	}
 	s.rest = s.rest[headerSize:]
-	s.large = &large{typ: h.typ, size: int(h.size)}
+	s.large = &large{typ: h.typ, args: netio.Incoming{Size: int(h.size), Room: len(crlf)}}
 	return s.readLarge()
 }
 
@@ -159,32 +154,20 @@ func (s *session) handleIsThere() bool {
 // readLarge takes input for the packet that is being read into a slice.
 func (s *session) readLarge() bool {
 	l := s.large
-	for {
-		n := copy(l.data[l.filled:min(len(l.data), l.size)], s.rest)
-		s.rest = s.rest[n:]
-		l.filled += n
-		if l.filled < min(len(l.data), l.size) {
-			// netio reads what comes next straight into it; Serve is called when it is full.
-			s.conn.ReadInto(l.data[l.filled:min(len(l.data), l.size)])
-			l.filled = min(len(l.data), l.size)
-			return false
-		}
-		if l.filled == l.size && len(l.data) == l.size+len(crlf) {
-			break
-		}
-		grown := min(max(2*len(l.data), firstGrant), l.size+len(crlf))
-		if !s.holdMemory(l.typ, grown-len(l.data)) {
-			s.client.FreeMemory(len(l.data))
-			s.large = nil
-			s.refuse(faultMemory)
-			s.skip, s.afterSkip = l.size-l.filled, nil
-			return true
-		}
-		l.data = append(make([]byte, 0, grown), l.data...)[:grown]
+	gap, ok := l.args.Take(&s.rest, func(n int) bool { return s.holdMemory(l.typ, n) })
+	if len(gap) > 0 {
+		s.conn.ReadInto(gap)
+		return false
 	}
 	s.large = nil
-	s.client.FreeMemory(len(l.data))
-	s.packet(l.typ, request, l.data[:l.size], l.data)
+	data := l.args.Data
+	s.client.FreeMemory(len(data))
+	if !ok {
+		s.refuse(faultMemory)
+		s.skip, s.afterSkip = l.args.Missing(), nil
+		return true
+	}
+	s.packet(l.typ, request, data[:l.args.Size], data)
 	return true
 }
 

@@ -86,7 +86,7 @@ func (s *session) Abort() { s.client.Abort() }
 // Close implements netio.Session.
 func (s *session) Close() {
 	if s.large != nil {
-		s.client.FreeMemory(len(s.large.data))
+		s.client.FreeMemory(len(s.large.args.Data))
 	}
 	s.client.Close()
 	if s.sayHeld() {
