@@ -268,15 +268,15 @@ func (s *segment) allocate(n int64) error {
 // zeros are what extend fills up with, at most as many at a time.
 var zeros [256 << 10]byte
 
-// extend moves the end of the file to an offset of at least least, or has the next
-// write up to there do so. A sync after that has to write the new size, too; so the
+// extend moves the end of the file to an offset of at least least, or leaves that to the
+// write that comes up to there. A sync after that has to write the new size, too; so the
 // end moves seldom, and then further bytes more, with zeros behind the last block. But
 // it does not move beyond what is set aside, since zero takes all that the file has
 // for set aside.
 //
-// If fill, the zeros are written: what was only set aside the file system notes as
-// written when it is, so that each sync would have to write that as well. That takes
-// half as long again, or twice as long where it goes through a journal.
+// If fill, it writes the zeros, so that each sync after that writes over them and nothing
+// else. The file system notes which of the space set aside is in use; a sync that has to
+// write such a note, too, takes half as long again, or longer if it goes to a journal.
 func (s *segment) extend(least, further int64, fill bool) error {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()

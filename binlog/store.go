@@ -81,10 +81,10 @@ type Store struct {
 	fill          bool          // zeros are written before blocks are, see segment.extend
 	committed     bool          // the segments that are written count
 	logs          []*Log
-	// syncing has room for a token for each log that may sync in place at the same time
-	// as others. With more than two processors that is half of them, so that a disk which
-	// stops answering does not stop all; two may as well, since they are a small machine's.
-	syncing chan struct{}
+	// inPlace holds a token for each log that waits in place for its sync. It has room for
+	// half as many as there are processors, so that a disk that stops answering does not
+	// stop all of them; but at least for two, since it is few processors that gain by it.
+	inPlace chan struct{}
 	// rewriting is true while all jobs are written again. If that fails nobody is
 	// served, and the start reports why, not the logs.
 	rewriting    atomic.Bool
@@ -114,7 +114,7 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log, syncing: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))}
+	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log, inPlace: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))}
 	if err := st.open(); err != nil {
 		st.unlock()
 		return nil, st.wrapBegin(err)

@@ -161,8 +161,8 @@ func (w *writer) sync() error {
 func (w *writer) syncEither(inPlace bool) error {
 	if inPlace {
 		select {
-		case w.store.syncing <- struct{}{}:
-			defer func() { <-w.store.syncing }()
+		case w.store.inPlace <- struct{}{}:
+			defer func() { <-w.store.inPlace }()
 			return w.to.file.SyncInPlace()
 		default: // too many do already
 		}
