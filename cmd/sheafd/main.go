@@ -187,13 +187,31 @@ func (p *process) stop(why string, timeout time.Duration) error {
 	p.engine.EndWaits()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	if err := shutdown(ctx, p.services); err != nil {
+	if shutdown(ctx, p.services) != nil {
 		p.log.Warn("connections were cut off in the middle of a command", "timeout", timeout)
-	} else if err := p.engine.Close(); err != nil {
+		p.awaitCutOff()
+	}
+	if err := p.engine.Close(); err != nil {
 		return err
 	}
 	p.log.Info("stopped")
 	return nil
+}
+
+// cutOffPatience is how long connections that were cut off may take to end. Their sockets
+// are shut, so nothing keeps them, unless they wait for a disk.
+const cutOffPatience = time.Second
+
+// awaitCutOff waits for the connections that were cut off to end, since they use the
+// engine. If some do not, the engine can be closed all the same, and has to be, or what
+// was answered before might not be on the disk: a shard that has ended takes what is sent
+// to it and does not serve it, so such a connection hears no answer any more.
+func (p *process) awaitCutOff() {
+	ctx, cancel := context.WithTimeout(context.Background(), cutOffPatience)
+	defer cancel()
+	if shutdown(ctx, p.services) != nil {
+		p.log.Error("connections that were cut off do not end; going on without them", "connections", connections(p.services))
+	}
 }
 
 // exitOnSignal makes SIGTERM and SIGINT end the process at once, until stop is called.

@@ -152,17 +152,55 @@ func TestShutdownOfHalfACommand(t *testing.T) {
 	s.exits(0)
 }
 
+// deaf puts a job, asks for it more often than the system has room for, and does not
+// read the answers. The server is writing when deaf returns.
+func (s *server) deaf() {
+	s.t.Helper()
+	const size, times = 60_000, 1000
+	c := s.dial()
+	c.send(fmt.Sprintf("put 0 0 60 %d\n%s\n", size, strings.Repeat("x", size)))
+	var id uint64
+	if _, err := fmt.Sscanf(c.line(), "INSERTED %d", &id); err != nil {
+		s.t.Fatal(err)
+	}
+	c.send(strings.Repeat(fmt.Sprintf("peek %d\n", id), times))
+	c.SetReadDeadline(time.Now().Add(patience))
+	if _, err := c.Read(make([]byte, 1)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// What has to be cut off in the end does not keep the binlog from being synced and
+// closed: the manifest says that the server came to a good end.
 func TestShutdownDoesNotWaitForever(t *testing.T) {
 	t.Parallel()
-	s := start(t, "--shutdown-timeout", "100ms")
+	dir := filepath.Join(t.TempDir(), "log")
+	running := func() bool {
+		b, err := os.ReadFile(filepath.Join(dir, "manifest"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Contains(string(b), "\nboot ")
+	}
+	s := withBinlog(t, dir, "-f", "60000", "--shutdown-timeout", "100ms")
+	s.deaf()
 	c := s.dial()
 	c.says("use a\n", "USING a\n")
 	c.send("put 0 0 60 5\nhe")
 	c.isRead()
+	if !running() {
+		t.Error("the manifest does not say that a server has it")
+	}
 	s.signal(syscall.SIGTERM)
 	s.exits(0)
 	c.closed()
 	s.waitLog("connections were cut off")
+	if running() {
+		t.Error("the binlog was not closed")
+	}
+	s = withBinlog(t, dir)
+	s.dial().says("put 0 0 60 1\nx\n", "INSERTED 3\n") // the half put was the second
+	s.stop()
 }
 
 func TestSecondSignalExitsAtOnce(t *testing.T) {
@@ -170,10 +208,7 @@ func TestSecondSignalExitsAtOnce(t *testing.T) {
 		t.Run(second.String(), func(t *testing.T) {
 			t.Parallel()
 			s := start(t, "--shutdown-timeout", "1h")
-			c := s.dial()
-			c.says("use a\n", "USING a\n")
-			c.says("put 0 0 60 1\nx\nput 0 0 60 5\nhe", "INSERTED 1\n")
-			c.isRead()
+			s.deaf()
 			s.signal(syscall.SIGTERM)
 			s.waitLog("shutting down")
 			time.Sleep(time.Second)   // as the first was a second ago
