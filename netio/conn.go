@@ -25,8 +25,8 @@ var (
 	errConsumed  = errors.New("session returned an impossible count of bytes")
 )
 
-// tornPatience is how long a shutdown waits for more of an incomplete command: long enough for TCP to retransmit lost packets
-// a few times, and short enough if the peer will never send the rest.
+// tornPatience is how long a shutdown waits for more of an incomplete command or body: long enough for TCP to retransmit lost
+// packets a few times, and short enough if the peer will never send the rest.
 const tornPatience = time.Second
 
 // A Conn is one connection, as its session sees it. Any goroutine may call RemoteAddr, Poke, Unread and Kill. All other
@@ -287,13 +287,9 @@ func (c *Conn) arm() {
 }
 
 // giveUp reports whether a shutdown should stop waiting for the rest of the current command; if not, it bounds the park that
-// follows. The rest of what a session has asked for by ReadInto is always waited for: the peer has said how much will come.
-// Otherwise there is half a line or the beginning of a packet, perhaps from a peer that is stuck: that is waited for until
-// it has not grown for tornPatience. grown says whether this round has read something.
+// follows. The peer may be stuck, so the rest of a line, a packet or a body is waited for until nothing has come for
+// tornPatience. grown says whether this round has read something.
 func (c *Conn) giveUp(grown bool) bool {
-	if c.dst != nil {
-		return false
-	}
 	now := time.Now()
 	if grown || c.torn.IsZero() {
 		c.torn = now.Add(tornPatience)

@@ -195,12 +195,13 @@ func (s *Server) onHangup(id uint64) {
 }
 
 // Shutdown closes the listeners and ends the connections: at once between two commands, otherwise after the current
-// command; waits inside Serve are aborted. An incomplete command is given up when no more of it has come for a second,
-// unless the session has asked for the rest by ReadInto.
+// command; waits inside Serve are aborted. An incomplete command or body is given up when no more of it has come for a
+// second.
 //
 // It returns nil when everything is gone. If ctx ends first, the remaining connections are closed by force and ctx's error
 // is returned, without waiting for sessions that do not return from Serve. If all that remain have said everything and only
-// linger, closing them does no harm and the result is nil. Shutdown may be called more than once, from any goroutine.
+// linger, closing them does no harm and the result is nil. Shutdown may be called more than once, from any goroutine: once
+// more after an error, to wait for those that were closed by force.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	var conns []*Conn

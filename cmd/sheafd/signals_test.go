@@ -130,14 +130,14 @@ func TestShutdownInAPipeline(t *testing.T) {
 }
 
 // Who has sent half a command, and nothing more, is not waited for: a line in
-// either protocol, a header, a packet.
+// either protocol, a header, a packet, a body.
 func TestShutdownOfHalfACommand(t *testing.T) {
 	t.Parallel()
-	s := startGearman(t, "--shutdown-timeout", "1h")
+	s := startGearman(t, "--shutdown-timeout", "1h", "-z", "1M")
 	var clients []*client
-	for _, half := range []string{"put 0 0 60", "stat", "\x00REQ\x00\x00", "\x00REQ\x00\x00\x00\x07\x00\x00\x00\x08f\x00u"} {
+	for i, half := range []string{"put 0 0 60", "put 0 0 60 5\nhe", "stat", "\x00REQ\x00\x00", "\x00REQ\x00\x00\x00\x07\x00\x00\x00\x08f\x00u", "\x00REQ\x00\x00\x00\x07\x00\x02\x00\x00f\x00u"} {
 		addr := s.addrs[0]
-		if len(clients) > 0 {
+		if i > 1 {
 			addr = s.gearmanAddr()
 		}
 		c := dial(t, addr)
