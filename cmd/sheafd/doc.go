@@ -46,7 +46,8 @@
 // The log goes to standard error, as text or JSON (--log-format). It has starts, stops
 // and warnings. -V adds the reasons why connections ended, -VV also the place in the
 // source that a line comes from. Commands are never logged. A "listening" line has the
-// real address, also with -p 0.
+// real address, also with -p 0. Nothing waits for whoever reads the log: past 4 MiB lines
+// are dropped, and a line says how many.
 //
 // # Exit status
 //

@@ -29,18 +29,18 @@ func versionString() string { return program.Version(version) }
 func main() {
 	err := command(os.Args[1:])
 	if err == nil {
-		return
+		exit(0)
 	}
 	var mistake usageError
 	if errors.As(err, &mistake) {
-		fmt.Fprintf(os.Stderr, "sheafd: %v; see sheafd --help\n", err)
-		os.Exit(2)
+		fmt.Fprintf(stderr, "sheafd: %v; see sheafd --help\n", err)
+		exit(2)
 	}
-	fmt.Fprintf(os.Stderr, "sheafd: %v\n", err)
+	fmt.Fprintf(stderr, "sheafd: %v\n", err)
 	if errors.Is(err, errDamaged) {
-		os.Exit(3)
+		exit(3)
 	}
-	os.Exit(1)
+	exit(1)
 }
 
 // command carries out the command line.
@@ -181,8 +181,8 @@ func (p *process) untilTold() (why string, err error) {
 // over, and closes the engine.
 func (p *process) stop(why string, timeout time.Duration) error {
 	first := time.Now() // before the log line, so that a signal a second after that line counts as a second one
-	p.log.Info("shutting down", "signal", why, "connections", connections(p.services), "timeout", timeout)
 	go exitOnSecondSignal(p.log, p.signals, first)
+	p.log.Info("shutting down", "signal", why, "connections", connections(p.services), "timeout", timeout)
 	notify(p.log, daemon.SdNotifyStopping)
 	p.engine.EndWaits()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
@@ -227,7 +227,7 @@ func exitOnSignal(log *slog.Logger, listeners sockets) (stop func()) {
 		case sig := <-c:
 			listeners.close()
 			log.Info("stopped before the binlog was read", "signal", sig.String())
-			os.Exit(0)
+			exit(0)
 		}
 	}()
 	return func() {
@@ -251,7 +251,7 @@ func exitOnSecondSignal(log *slog.Logger, signals <-chan os.Signal, first time.T
 			log.Info("shutting down already: a signal so soon after the first is taken for the same", "signal", sig.String())
 		default:
 			log.Warn("exiting at once: second signal", "signal", sig.String())
-			os.Exit(1)
+			exit(1)
 		}
 	}
 }
@@ -259,9 +259,9 @@ func exitOnSecondSignal(log *slog.Logger, signals <-chan os.Signal, first time.T
 func newLogger(o *options) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: o.level(), AddSource: o.verbosity > 1, ReplaceAttr: addrAsText}
 	if o.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		return slog.New(slog.NewJSONHandler(stderr, opts))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	return slog.New(slog.NewTextHandler(stderr, opts))
 }
 
 // addrAsText makes addresses be logged as text, ip:port. In JSON an address would be an

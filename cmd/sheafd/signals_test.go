@@ -270,3 +270,48 @@ func TestBrokenPipesAreIgnored(t *testing.T) {
 	s.dial().says("use a\n", "USING a\n")
 	s.stop()
 }
+
+// Standard error is a pipe that is full and that nobody reads: jobs are served as ever,
+// and signals heard, the second one too.
+func TestNobodyReadsTheLog(t *testing.T) {
+	t.Parallel()
+	for _, stuck := range []bool{false, true} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+		w.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		for err == nil {
+			_, err = w.Write([]byte("x"))
+		}
+		path := filepath.Join(shortDir(t), "s")
+		cmd := command(t, "-l", "unix:"+path, "-VV", "--shutdown-timeout", "1h")
+		cmd.Stderr = w
+		s := run(t, cmd)
+		s.addrs = []net.Addr{&net.UnixAddr{Name: path, Net: "unix"}}
+		until(t, "it listens", func() bool {
+			c, err := net.Dial("unix", path)
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+		c := s.dial()
+		if stuck {
+			s.deaf()
+		}
+		s.signal(syscall.SIGUSR1)
+		c.awaits("draining", "true")
+		s.signal(syscall.SIGTERM)
+		if !stuck {
+			s.exits(0)
+			continue
+		}
+		c.closed()              // so the first one was heard
+		time.Sleep(time.Second) // as that was a second ago
+		s.signal(syscall.SIGTERM)
+		s.exits(1)
+	}
+}
