@@ -65,6 +65,12 @@ func parseFlags(args []string) (*options, error) {
 		return nil, usageError{errors.New("binlog dump takes no flags and must come first: sheafd binlog dump DIR")}
 	case fs.NArg() > 0:
 		return nil, usageError{fmt.Errorf("unknown argument: %s", fs.Arg(0))}
+	case o.binlog == "" && fs.Changed("binlog"):
+		return nil, usageError{errors.New("invalid binlog directory: it has no name")}
+	case o.user == "" && fs.Changed("user"): // perhaps a variable that is not set: do not stay root
+		return nil, usageError{errors.New("invalid user: it has no name")}
+	case o.listen == "":
+		return nil, usageError{errors.New("invalid listen address: it is missing; give one, such as 0.0.0.0 for all of IPv4")}
 	case o.listen == "unix:":
 		return nil, usageError{errors.New(`invalid listen address "unix:": the path is missing; give one, such as unix:/run/sheafd.sock`)}
 	case o.logFormat != "text" && o.logFormat != "json":
@@ -77,9 +83,6 @@ func parseFlags(args []string) (*options, error) {
 		if err := checkGearmanAddr(o.gearman); err != nil {
 			return nil, usageError{fmt.Errorf("invalid Gearman address %q: %w", o.gearman, err)}
 		}
-	}
-	if fs.Changed("binlog") && o.binlog == "" {
-		return nil, usageError{errors.New("invalid binlog directory: it has no name")}
 	}
 	for _, name := range []string{"compact", "no-compact"} {
 		if fs.Changed(name) {

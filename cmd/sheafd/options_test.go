@@ -95,7 +95,7 @@ func TestHelpComesBeforeMistakes(t *testing.T) {
 }
 
 func TestParseFlagsRefuses(t *testing.T) {
-	for _, args := range []string{"-b", "-f x", "-s x", "-f", "-p", "-p -p", "-V=x", "-F=maybe", "--binlog=", "--binlog-compression lz4", "--por 1", "-", "-- -p", "-l unix:", "--gearman=", "--gearman 4730", "-V binlog", "--idle-timeout 5"} {
+	for _, args := range []string{"-b", "-f x", "-s x", "-f", "-p", "-p -p", "-V=x", "-F=maybe", "--binlog=", "--binlog-compression lz4", "--por 1", "-", "-- -p", "-l unix:", "--listen=", "--user=", "--gearman=", "--gearman 4730", "-V binlog", "--idle-timeout 5"} {
 		if _, err := parseFlags(strings.Fields(args)); !errors.As(err, new(usageError)) {
 			t.Errorf("%s: %v, which is no usageError", args, err)
 		}
