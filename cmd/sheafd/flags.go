@@ -56,7 +56,7 @@ func parseFlags(args []string) (*options, error) {
 	o := new(options)
 	fs := o.flagSet()
 	if err := fs.Parse(args); err != nil {
-		return nil, usageError{err}
+		return nil, usageError{plainly(err)}
 	}
 	switch {
 	case o.help, o.version:
@@ -95,6 +95,16 @@ func parseFlags(args []string) (*options, error) {
 	}
 	o.listenSet = fs.Changed("listen") || fs.Changed("port")
 	return o, nil
+}
+
+// plainly words pflag's error for a flag without an argument that was given one, which
+// would show how strconv has tried to read that.
+func plainly(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && errors.As(err, new(*strconv.NumError)) {
+		return fmt.Errorf("--%s takes no argument; leave out \"=%s\"", invalid.GetFlag().Name, invalid.GetValue())
+	}
+	return err
 }
 
 // flagSet sets o to the defaults and returns the flags that change it.
@@ -236,6 +246,15 @@ func (d *duration) Set(text string) error {
 	}
 	if _, err := time.ParseDuration(text + "s"); err == nil {
 		return fmt.Errorf("missing unit: write %ss for seconds", text)
+	}
+	zeros := strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' {
+			return '0'
+		}
+		return r
+	}, text)
+	if _, err := time.ParseDuration(zeros); err == nil { // so nothing is wrong but the number
+		return errors.New("out of range: must be 2562047h or less")
 	}
 	return errors.New("must be a number and a unit, such as 5s or 10m")
 }
