@@ -215,8 +215,8 @@ func (p *process) awaitCutOff() {
 }
 
 // exitOnSignal makes SIGTERM and SIGINT end the process at once, until stop is called.
-// It is for the time in which the binlog is read, when nobody is served and nothing can
-// be lost.
+// It is for the time in which the binlog is read, and its jobs are maybe written again for
+// other shards: nobody is served and nothing can be lost.
 func exitOnSignal(log *slog.Logger, listeners sockets) (stop func()) {
 	c := make(chan os.Signal, 1)
 	done := make(chan struct{})
@@ -226,7 +226,7 @@ func exitOnSignal(log *slog.Logger, listeners sockets) (stop func()) {
 		case <-done:
 		case sig := <-c:
 			listeners.close()
-			log.Info("stopped before the binlog was read", "signal", sig.String())
+			log.Info("stopped at the start, before anybody was served", "signal", sig.String())
 			exit(0)
 		}
 	}()
