@@ -204,6 +204,15 @@ func TestVerbosity(t *testing.T) {
 	}
 }
 
+// A duration is text in the log, also as JSON.
+func TestDurationsInTheLog(t *testing.T) {
+	for format, key := range map[string]string{"text": "timeout=5s", "json": `"timeout":"5s"`} {
+		s := start(t, "--log-format", format)
+		s.stop()
+		s.waitLog(key)
+	}
+}
+
 func TestLogFormatJSON(t *testing.T) {
 	s := start(t, "--log-format", "json", "-c")
 	s.dial().says("use a\n", "USING a\n")

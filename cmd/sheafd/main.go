@@ -257,18 +257,22 @@ func exitOnSecondSignal(log *slog.Logger, signals <-chan os.Signal, first time.T
 }
 
 func newLogger(o *options) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: o.level(), AddSource: o.verbosity > 1, ReplaceAttr: addrAsText}
+	opts := &slog.HandlerOptions{Level: o.level(), AddSource: o.verbosity > 1, ReplaceAttr: asText}
 	if o.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(stderr, opts))
 	}
 	return slog.New(slog.NewTextHandler(stderr, opts))
 }
 
-// addrAsText makes addresses be logged as text, ip:port. In JSON an address would be an
-// object with the fields of its Go type.
-func addrAsText(_ []string, a slog.Attr) slog.Attr {
-	if addr, is := a.Value.Any().(net.Addr); is {
-		a.Value = slog.StringValue(addr.String())
+// asText makes addresses and durations be logged as text, such as 127.0.0.1:11300 and 5s.
+// In JSON an address would be an object with the fields of its Go type, and a duration a
+// number of nanoseconds.
+func asText(_ []string, a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case net.Addr:
+		a.Value = slog.StringValue(v.String())
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
 	}
 	return a
 }
