@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
@@ -93,6 +94,9 @@ func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 		if l == nil {
 			return nil, fmt.Errorf("taking over sockets from systemd: number %d is no stream socket; use ListenStream= in sheafd.socket", i+1)
 		}
+		if !isListening(l) {
+			return nil, fmt.Errorf("taking over sockets from systemd: number %d, %s, is not listening; use ListenStream= and Accept=no in sheafd.socket", i+1, l.Addr())
+		}
 		listeners = append(listeners, l)
 	}
 	if len(listeners) > 0 {
@@ -106,6 +110,20 @@ func listenBeanstalk(o *options, log *slog.Logger) ([]net.Listener, error) {
 		return nil, explainListen(socketFlags{o.listen, o.port, "-l", "-p or -l"}, err)
 	}
 	return []net.Listener{l}, nil
+}
+
+// isListening tells whether connections can be accepted from l. net makes a listener of
+// any stream socket, also of one that is connected.
+func isListening(l net.Listener) (is bool) {
+	raw, err := l.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return false
+	}
+	raw.Control(func(fd uintptr) {
+		accepts, _ := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
+		is = accepts != 0
+	})
+	return is
 }
 
 // socketFlags says where a socket was to be opened, and by which flags, for an error.

@@ -310,6 +310,23 @@ func TestSocketActivationWithAnotherKindOfSocket(t *testing.T) {
 	fails(t, activated(t, []*os.File{udp}), 1, "taking over sockets from systemd", "number 1 is no stream socket", "ListenStream=")
 }
 
+func TestSocketActivationWithSocketsThatDoNotListen(t *testing.T) {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bound, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tcp, _ := socketFile(t, "tcp", "127.0.0.1:0")
+	for _, fd := range append(pair[:], bound) {
+		f := os.NewFile(uintptr(fd), "socket")
+		defer f.Close()
+		fails(t, activated(t, []*os.File{tcp, f}), 1, "taking over sockets from systemd", "number 2", "is not listening", "Accept=no")
+	}
+}
+
 // Sockets that were meant for another process are left alone.
 func TestSocketActivationOfSomebodyElse(t *testing.T) {
 	tcp, tcpAddr := socketFile(t, "tcp", "127.0.0.1:0")
