@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -148,14 +149,23 @@ func explainListen(f socketFlags, err error) error {
 		hint = "start as root (and drop to another user with -u), or choose another with " + f.either
 	case errors.Is(err, unix.ENOENT):
 		hint = "create the directory, or give " + f.flag + " another path"
-	case errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.EINVAL) && strings.HasPrefix(f.addr, "unix:"):
 		hint = "give " + f.flag + " a path of at most 107 bytes"
+	case errors.Is(err, unix.EINVAL) && isLinkLocal(f.addr):
+		hint = "give " + f.flag + " the interface too, as in fe80::1%eth0"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
 		hint = "give " + f.flag + " an address of this machine"
 	case errors.As(err, &dns):
 		hint = "give " + f.flag + " an address or a name that resolves"
 	}
 	return fmt.Errorf("listening on %s: %w; %s", where, err, hint)
+}
+
+// isLinkLocal tells whether addr is an IPv6 address that means something only together
+// with an interface.
+func isLinkLocal(addr string) bool {
+	ip, err := netip.ParseAddr(strings.Trim(addr, "[]"))
+	return err == nil && ip.Is6() && ip.IsLinkLocalUnicast()
 }
 
 // descriptorsForClients returns how many connections there may be under that limit on

@@ -40,6 +40,7 @@ func TestAddressesThatCannotBeListenedOn(t *testing.T) {
 		{"unix:" + file, "listening on unix:" + file, "not a socket; give -l another path"},
 		{"unix:" + dir + "/none/s", "no such file or directory", "create the directory"},
 		{"unix:/tmp/" + strings.Repeat("s", 120), "listening on unix:/tmp/sss", "at most 107 bytes"},
+		{"fe80::1", "listening on port 0 of fe80::1", "give -l the interface too, as in fe80::1%eth0"},
 	} {
 		t.Run(tc.addr, func(t *testing.T) {
 			t.Parallel()
