@@ -91,8 +91,9 @@ func New(cfg Config) (*Router, error) {
 	return r, nil
 }
 
-// Close ends the shards and closes the binlog. All clients must have been closed before,
-// and nothing may be called after. The error says what may not be in the binlog, and why.
+// Close ends the shards and closes the binlog. All clients should have been closed before:
+// one that is left gets no answer any more, and what it sent is not done. Nothing else may
+// be called after. The error says what may not be in the binlog, and why.
 func (r *Router) Close() error {
 	// The first shard goes last: it keeps the roster, of which the others tell it.
 	for i := len(r.shards) - 1; i >= 0; i-- {
