@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"runtime"
 	"slices"
 )
 
@@ -44,6 +45,9 @@ func (st *Store) refusal() error {
 func (st *Store) begin() ([]*Log, error) {
 	st.headersSynced = st.cfg.Sync != SyncNever
 	st.fill = st.cfg.Sync == 0 && st.fs.InPlace(st.cfg.Dir)
+	// Many processors gain nothing by it, since some of them are idle. And what is known
+	// to write in place is no network's file system, which may stop answering.
+	st.inPlace = st.fill && runtime.GOMAXPROCS(0) <= 2
 	if st.manifestUnreadable {
 		// This comes before any write: a start that cannot replace the manifest would
 		// fail in the end anyway.

@@ -42,7 +42,8 @@ type FS interface {
 	Size(name string) (int64, error)
 	Free(name string) (int64, error)
 	// InPlace tells whether what is written over something else in a file of that
-	// directory goes where that is, so that it takes no more space.
+	// directory goes where that is, so that it takes no more space. (It does where files
+	// share blocks, such as copies made by cp --reflink.)
 	InPlace(name string) bool
 	// Boot returns a name of this run of the machine. Once it has changed, what was not
 	// synced is lost. It is empty if it is not known.
@@ -60,7 +61,8 @@ type File interface {
 	// Sync makes what was written durable, as fdatasync(2) does.
 	Sync() error
 	// SyncInPlace is Sync for when that most likely takes no more than some 100 µs: no
-	// other goroutine gets the processor (in the sense of GOMAXPROCS) meanwhile.
+	// other goroutine gets the processor (in the sense of GOMAXPROCS) meanwhile, and what
+	// stops the world, as the garbage collector does, waits for it.
 	SyncInPlace() error
 	// Allocate sets disk space aside for size bytes from off on. They may lie behind
 	// the end of the file, and need not move it.

@@ -268,15 +268,16 @@ func (s *segment) allocate(n int64) error {
 // zeros are what extend fills up with, at most as many at a time.
 var zeros [256 << 10]byte
 
-// extend moves the end of the file to an offset of at least least, or leaves that to the
-// write that comes up to there. A sync after that has to write the new size, too; so the
-// end moves seldom, and then further bytes more, with zeros behind the last block. But
-// it does not move beyond what is set aside, since zero takes all that the file has
-// for set aside.
+// extend moves the end of the file to an offset of at least least. A sync after that has
+// to write the new size, too; so the end moves seldom, and then further bytes more, with
+// zeros behind the last block. But it does not move beyond what is set aside, since zero
+// takes all that the file has for set aside.
 //
-// If fill, it writes the zeros, so that each sync after that writes over them and nothing
-// else. The file system notes which of the space set aside is in use; a sync that has to
-// write such a note, too, takes half as long again, or longer if it goes to a journal.
+// If fill, it writes the zeros, so that later syncs have nothing to write but blocks over
+// them: the file system notes which of the space set aside is in use, and a sync that has
+// to write such a note, too, takes half as long again, or longer if it goes to a journal.
+// The price is that each byte is written twice. If there is no room for zeros, the block
+// itself moves the end.
 func (s *segment) extend(least, further int64, fill bool) error {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
@@ -289,7 +290,9 @@ func (s *segment) extend(least, further int64, fill bool) error {
 		if !fill {
 			err = s.file.Truncate(end)
 		} else if end > least {
-			_, err = s.file.WriteAt(zeros[:end-least], least)
+			if _, err = s.file.WriteAt(zeros[:end-least], least); isFull(err) {
+				end, err = least, nil
+			}
 		}
 	}
 	if err == nil {

@@ -8,7 +8,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -79,12 +78,9 @@ type Store struct {
 	lastIndex     atomic.Uint64 // the highest index of a segment, of any stream
 	headersSynced bool          // the header of a segment is made durable before anything names the segment
 	fill          bool          // zeros are written before blocks are, see segment.extend
+	inPlace       bool          // syncs may be in place, see File.SyncInPlace
 	committed     bool          // the segments that are written count
 	logs          []*Log
-	// inPlace holds a token for each log that waits in place for its sync. It has room for
-	// half as many as there are processors, so that a disk that stops answering does not
-	// stop all of them; but at least for two, since it is few processors that gain by it.
-	inPlace chan struct{}
 	// rewriting is true while all jobs are written again. If that fails nobody is
 	// served, and the start reports why, not the logs.
 	rewriting    atomic.Bool
@@ -114,7 +110,7 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log, inPlace: make(chan struct{}, max(2, runtime.GOMAXPROCS(0)/2))}
+	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log}
 	if err := st.open(); err != nil {
 		st.unlock()
 		return nil, st.wrapBegin(err)

@@ -181,12 +181,11 @@ func TestZerosAhead(t *testing.T) {
 	}
 }
 
-// countingFS counts which way its segments are synced, and how many are at once.
+// countingFS counts which way its segments are synced.
 type countingFS struct {
 	*faultfs.FS
-	takes                   *atomic.Int64 // how long a sync takes
-	syncs, inPlace          *atomic.Int64
-	inPlaceNow, inPlaceMost *atomic.Int64
+	takes          *atomic.Int64 // how long a sync takes
+	syncs, inPlace *atomic.Int64
 }
 
 type countingFile struct {
@@ -207,65 +206,60 @@ func (f countingFile) Sync() error {
 
 func (f countingFile) SyncInPlace() error {
 	f.fs.inPlace.Add(1)
-	if n := f.fs.inPlaceNow.Add(1); n > f.fs.inPlaceMost.Load() {
-		f.fs.inPlaceMost.Store(n)
-	}
-	defer f.fs.inPlaceNow.Add(-1)
 	time.Sleep(time.Duration(f.fs.takes.Load()))
 	return f.File.Sync()
 }
 
-// TestSyncInPlace: threads wait in place for a disk that syncs in no time, not for a
-// slow one, and some processors are always left for others.
+// TestSyncInPlace: where there are few processors, threads wait in place for a disk that
+// syncs in no time, but not for a slow one, or one that is slow now and then.
 func TestSyncInPlace(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const shards = 40
-		f := countingFS{faultfs.New(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
-		cfg := config(f.FS, shards)
-		cfg.FS = f
-		cfg.SegmentSize = 1 << 20
-		s := serve(t, cfg)
-		defer s.close()
-		id := uint64(0)
-		// syncs has that many logs sync that often, taking so long.
-		syncs := func(logs, times int, takes time.Duration) (inPlace, not int) {
-			f.takes.Store(int64(takes))
-			f.syncs.Store(0)
-			f.inPlace.Store(0)
-			back := make(held, logs)
-			for range times {
-				for i := range logs {
+	for _, processors := range []int{2, 3} {
+		before := runtime.GOMAXPROCS(processors)
+		synctest.Test(t, func(t *testing.T) {
+			f := countingFS{faultfs.New(), new(atomic.Int64), new(atomic.Int64), new(atomic.Int64)}
+			cfg := config(f.FS, 1)
+			cfg.FS = f
+			cfg.SegmentSize = 1 << 20
+			s := serve(t, cfg)
+			defer s.close()
+			id := uint64(0)
+			// inPlace has the log sync that often, and returns how many syncs were in place.
+			inPlace := func(times int, takes time.Duration) int64 {
+				f.takes.Store(int64(takes))
+				f.syncs.Store(0)
+				f.inPlace.Store(0)
+				for range times {
 					id++
-					l := s.logs[i]
-					l.Segment()
-					l.Put(job(id, "a", "b"))
-					l.Commit(back, 1)
+					s.does(0, func(l *binlog.Log) { l.Put(job(id, "a", "b")) })
 				}
-				for range logs {
-					if err := <-back; err != nil {
-						t.Fatal(err)
-					}
+				if all := f.syncs.Load() + f.inPlace.Load(); all < int64(times) {
+					t.Fatalf("%d syncs of %d", all, times)
 				}
+				return f.inPlace.Load()
 			}
-			return int(f.inPlace.Load()), int(f.syncs.Load())
-		}
-		if _, not := syncs(1, 100, 100*time.Microsecond); not > 2 {
-			t.Errorf("%d of 100 short syncs were not in place", not)
-		}
-		if in, _ := syncs(1, 100, 2*time.Millisecond); in > 3 {
-			t.Errorf("%d of 100 long syncs were in place", in)
-		}
-		syncs(1, 100, 100*time.Microsecond)
-		if _, not := syncs(1, 100, 100*time.Microsecond); not > 0 {
-			t.Errorf("%d of 100 short syncs were not in place, long after the long ones", not)
-		}
-		if in, _ := syncs(1, 2, time.Second); in != 1 {
-			t.Errorf("%d syncs in place of a disk that had become slow", in)
-		}
-		most := int64(max(2, runtime.GOMAXPROCS(0)/2))
-		syncs(shards, 20, 100*time.Microsecond)
-		if n := f.inPlaceMost.Load(); n != min(most, shards) {
-			t.Errorf("%d logs sync in place at once, not %d", n, most)
-		}
-	})
+			short := inPlace(200, 100*time.Microsecond)
+			if processors > 2 {
+				if short > 0 {
+					t.Errorf("%d syncs in place with %d processors", short, processors)
+				}
+				return
+			}
+			if short < 130 || short > 140 {
+				t.Errorf("%d of 200 short syncs were in place", short)
+			}
+			if n := inPlace(100, 2*time.Millisecond); n != 1 {
+				t.Errorf("%d of 100 long syncs were in place", n)
+			}
+			if n := inPlace(60, 100*time.Microsecond); n > 0 {
+				t.Errorf("%d syncs were in place soon after long ones", n)
+			}
+			if n := inPlace(100, 100*time.Microsecond); n < 90 {
+				t.Errorf("%d of 100 short syncs were in place, long after the long ones", n)
+			}
+			if n := inPlace(100, 400*time.Microsecond); n > 20 {
+				t.Errorf("%d of 100 syncs that are neither short nor long were in place", n)
+			}
+		})
+		runtime.GOMAXPROCS(before)
+	}
 }

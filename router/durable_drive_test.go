@@ -66,6 +66,9 @@ func newDurRun(t *testing.T, seed uint64) *durRun {
 		fs: faultfs.New(), dir: durDir, model: newDurModel(), refused: make(map[shard.Op]int),
 	}
 	d.setCapacity(durRoom)
+	if seed%2 == 1 {
+		d.fs.SetElsewhere()
+	}
 	for _, dir := range []string{"/srv", "/srv/queue"} {
 		if err := errors.Join(d.fs.Mkdir(dir), d.fs.SyncDir(path.Dir(dir))); err != nil {
 			t.Fatal(err)

@@ -102,7 +102,7 @@ func (n *node) kept(rng *rand.Rand) (kept []write) {
 
 // copy returns a copy without locks, handles and faults.
 func (f *FS) copy() *FS {
-	to := &FS{dirs: make(map[string]*dir), capacity: f.capacity, boots: f.boots}
+	to := &FS{dirs: make(map[string]*dir), capacity: f.capacity, boots: f.boots, elsewhere: f.elsewhere}
 	nodes := make(map[*node]*node)
 	node := func(n *node) *node {
 		if c := nodes[n]; c != nil || n == nil {

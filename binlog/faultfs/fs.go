@@ -21,6 +21,8 @@ type FS struct {
 	boots    int        // 1 and how many power losses there were; 0 before CountBoots
 	cut      chan<- *FS // nil if no Cut is due
 	cutIn    int        // in how many operations it is
+
+	elsewhere bool // what InPlace does not say
 }
 
 var _ binlog.FS = (*FS)(nil)
@@ -209,8 +211,19 @@ func (f *FS) Writable(name string) error {
 	})
 }
 
-// InPlace is always true.
-func (f *FS) InPlace(string) bool { return true }
+// InPlace is true unless SetElsewhere was called.
+func (f *FS) InPlace(string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.elsewhere
+}
+
+// SetElsewhere makes InPlace be false.
+func (f *FS) SetElsewhere() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.elsewhere = true
+}
 
 // Boot returns another name after each power loss, once CountBoots was called, and
 // nothing before.
