@@ -96,7 +96,8 @@
 // are damage as well; they and other foreign files are left alone. A file with the
 // name of a segment is foreign, too, if it has neither the header of one nor what a
 // crash leaves of that, and is of an epoch that does not count, or has a number
-// beyond 2³⁰. No number goes beyond 2³¹-1.
+// beyond 2³⁰. No number goes beyond 2³¹-1. Names that begin with a dot, as .nfs… and
+// .snapshot, are passed over.
 //
 // Job ids go on where they were when a server came to its good end, even if damage
 // has taken the jobs with the last of them. After a power failure, which shows as a

@@ -87,12 +87,17 @@ func TestForeignFiles(t *testing.T) {
 		f.Write(filepath.Join(dir, name), []byte("foreign"))
 		where = append(where, place(name, 0))
 	}
+	hidden := []string{".keep", ".nfs0000000001", ".segment.1.0.00000001.swp"}
+	for _, name := range hidden {
+		f.Write(filepath.Join(dir, name), []byte("foreign"))
+	}
 	f.Write(dir+"/lost+found/x", nil)
+	f.Write(dir+"/.snapshot/x", nil)
 	f.Write(dir+"/folder/x", nil)
 	where = append(where, place("folder", 0))
 	finds(t, f, without(all, nothing), where...)
 	serve(t, config(f, 3)).close()
-	for _, name := range foreign {
+	for _, name := range append(foreign, hidden...) {
 		if string(f.Read(filepath.Join(dir, name))) != "foreign" {
 			t.Errorf("%s is not left alone", name)
 		}

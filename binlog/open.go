@@ -122,6 +122,7 @@ func (st *Store) list(manifestErr error) error {
 	var foreign []string
 	for _, e := range entries {
 		switch name := e.Name(); {
+		case strings.HasPrefix(name, "."): // the system makes such: .nfs…, .snapshot
 		case name == "lock", name == manifestName, e.IsDir() && (name == keptDir || strings.HasPrefix(name, keptDir+".") || name == damagedDir || name == "lost+found"):
 		case name == manifestName+".new":
 			st.leftovers = append(st.leftovers, name)
