@@ -127,6 +127,12 @@ func (st *Store) wrap(err error) error {
 		err = fmt.Errorf("%w: the user that sheafd runs as, with id %d, must be able to read and write the directory and all that is in it", err, os.Geteuid())
 	case isFull(err) && st.rewriting.Load() && st.noRoomAdvice != "":
 		err = fmt.Errorf("there is no room to write all jobs again, each for its shard: %w: %s; nothing is lost", err, st.noRoomAdvice)
+	case errors.Is(err, syscall.EROFS):
+		err = fmt.Errorf("%w: make the file system writable (mount -o remount,rw), or use a directory on another one; if nobody has made it read-only, the kernel's log (dmesg) may tell of an error of the disk", err)
+	case errors.Is(err, syscall.EMFILE):
+		err = fmt.Errorf("%w: raise the hard limit on open files (ulimit -Hn, or LimitNOFILE= of a systemd unit), or give fewer --shards", err)
+	case errors.Is(err, syscall.ENFILE):
+		err = fmt.Errorf("%w: all programs together have as many open as the system allows (fs.file-max): have that raised, or give fewer --shards", err)
 	case errors.Is(err, syscall.ENOTDIR):
 		err = fmt.Errorf("%w: correct the path, or move the file that is in the way", err)
 	}

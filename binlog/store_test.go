@@ -146,6 +146,28 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
+// TestStartHints: a start that fails says what to do about it.
+func TestStartHints(t *testing.T) {
+	for errno, hint := range map[syscall.Errno]string{
+		syscall.EROFS:  "make the file system writable",
+		syscall.EMFILE: "raise the hard limit on open files (ulimit -Hn, or LimitNOFILE= of a systemd unit), or give fewer --shards",
+		syscall.ENFILE: "fs.file-max",
+	} {
+		for _, op := range []faultfs.Op{faultfs.OpLock, faultfs.OpCreate} {
+			f := faultfs.New()
+			fails(f, op, errno)
+			st, err := binlog.Open(config(f, 2))
+			if err == nil {
+				_, err = st.Begin()
+				st.Close()
+			}
+			if !errors.Is(err, errno) || !strings.Contains(err.Error(), hint) {
+				t.Errorf("%v fails with %v: %v", op, errno, err)
+			}
+		}
+	}
+}
+
 // TestAnotherNumberOfShards: jobs survive any change, and ids go on.
 func TestAnotherNumberOfShards(t *testing.T) {
 	f := faultfs.New()
