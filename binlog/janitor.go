@@ -107,16 +107,32 @@ func (j *janitor) work() (wait time.Duration) {
 	if j.Err() != nil {
 		return 0
 	}
+	look := j.look() // first, as prepare may be due after it
+	return sooner(look, j.tidy())
+}
+
+// sooner returns the shorter of two times to wait, of which 0 is for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// look is the part of work that comes again and again.
+func (j *janitor) look() (wait time.Duration) {
+	wait = j.store.refusals.settle()
 	if j.jobs.Load() > 0 && !j.full.Load() {
-		defer func() {
-			if wait == 0 || wait > checkDiskEvery {
-				wait = checkDiskEvery
-			}
-		}()
 		if time.Since(j.checkedAt) >= checkDiskEvery {
 			j.checkDisk()
 		}
+		wait = sooner(wait, checkDiskEvery)
 	}
+	return wait
+}
+
+// tidy is the part of work that somebody has asked for.
+func (j *janitor) tidy() (wait time.Duration) {
 	j.mu.Lock()
 	unsync, drops, wants, synced := j.unsynced, j.drops, j.wants, j.syncedAt
 	j.drops, j.wants = 0, false

@@ -36,10 +36,8 @@ type Log struct {
 	// next segment.
 	refusedAt, stayedAt time.Time
 	refusedBytes        int64
-	fullErr             error     // why there was last no room
-	saidFullAt          time.Time // when that was last logged
-	saidFull            bool      // and it was not logged since that there is room again
-	dropped             uint64    // segments before this one are needed no more
+	fullErr             error  // why there was last no room
+	dropped             uint64 // segments before this one are needed no more
 
 	mu      sync.Mutex
 	queue   []*group      // committed, not yet taken by the writer; under mu

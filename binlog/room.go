@@ -103,23 +103,35 @@ func MostPut(tube, body, task int) int { return sizeOfPut(tube, body, task) }
 // leaves enough space for whatever the present jobs may need. If so, the job is
 // counted as put, and the caller has to put it.
 func (l *Log) FitsPut(n int) bool {
+	if !l.makeRoom(n) {
+		if l.Err() == nil && !l.store.rewriting.Load() {
+			l.store.refusals.refuse(l.fullErr)
+		}
+		return false
+	}
+	l.fresh++
+	wasFull := l.full.Load()
+	if wasFull {
+		l.full.Store(false)
+	}
+	if l.store.refusals.accept() || wasFull {
+		poke(l.janitor.wake) // it looks at the disk again, and calls settle
+	}
+	return true
+}
+
+// makeRoom is FitsPut, but it counts nothing. If it reports false, and the log has not
+// failed, fullErr is why.
+func (l *Log) makeRoom(n int) bool {
 	if err := l.nextErr.Load(); err != nil && l.to.spokenFor() >= l.store.segment {
 		l.noRoom(*err)
 		return false
 	}
-	if !l.setAside(int64(n)+blockOverhead+l.Reserve()+int64(l.fresh+1)*owedPut) || l.stuck.Load() {
+	if l.stuck.Load() {
+		l.fullErr = syscall.ENOSPC // the writer has met that, or a quota
 		return false
 	}
-	l.fresh++
-	if l.full.Load() {
-		l.full.Store(false)
-		poke(l.janitor.wake) // it looks at the disk again
-	}
-	if l.saidFull { // it was not, if it comes and goes quickly
-		l.saidFull = false
-		l.store.log.Info("binlog: there is room again: puts are accepted", "shard", l.stream.shard)
-	}
-	return true
+	return l.setAside(int64(n) + blockOverhead + l.Reserve() + int64(l.fresh+1)*owedPut)
 }
 
 // NoRoom returns why FitsPut has reported false, for a start that has to write all
@@ -247,9 +259,6 @@ func (l *Log) fill(seg *segment, want int64) {
 	}
 }
 
-// quiet is how long it is not logged again that the disk is full.
-const quiet = time.Second
-
 // retry is how long a full disk is left alone before it is tried again.
 const retry = 20 * time.Millisecond
 
@@ -260,21 +269,13 @@ func (l *Log) unspoken() int64 { return l.to.room.Load() - int64(len(l.batch.buf
 // noRoom notes, and logs, that no more space could be set aside, and why. An error
 // of another kind ends the log.
 func (l *Log) noRoom(err error) {
-	what := "the disk is full"
-	switch {
-	case isScarce(err):
-		what = "there is no next segment"
-	case !isFull(err):
+	if !isScarce(err) && !isFull(err) {
 		l.fail(err)
 		return
 	}
 	l.full.Store(true)
 	l.fullErr = err
-	if l.store.rewriting.Load() {
-		return // the start reports it, see NoRoom
-	}
-	if !l.saidFull && time.Since(l.saidFullAt) >= quiet {
-		l.saidFullAt, l.saidFull = time.Now(), true
-		l.store.log.Error("binlog: "+what+": puts are answered OUT_OF_MEMORY until there is room", "shard", l.stream.shard, "err", err)
+	if !l.store.rewriting.Load() { // then the start reports it, see NoRoom
+		l.store.refusals.begin(err)
 	}
 }

@@ -32,7 +32,14 @@ func (c *complaints) WithGroup(string) slog.Handler            { return c }
 func (c *complaints) Handle(_ context.Context, r slog.Record) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.list = append(c.list, r.Message)
+	line := r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "refused" {
+			line += ", " + a.String()
+		}
+		return true
+	})
+	c.list = append(c.list, line)
 	return nil
 }
 
@@ -178,9 +185,75 @@ func TestPutsAgain(t *testing.T) {
 		}
 		f.SetCapacity(128 << 10)
 		time.Sleep(time.Second)
-		if !l.FitsPut(binlog.MostPut(1, 1000, 10)) || l.Full() || !log.have("there is room again") {
-			t.Errorf("there is room again, full: %v, log: %q", l.Full(), log.list)
+		if !l.FitsPut(binlog.MostPut(1, 1000, 10)) || l.Full() {
+			t.Errorf("there is room again, full: %v", l.Full())
 		}
+		s.close()
+	})
+}
+
+// TestLastLineTells: on a full disk on which now and then a put fits, because jobs are
+// deleted, the last line of the server's log says whether puts are refused.
+func TestLastLineTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const refused, accepted = "the disk is full: puts are answered OUT_OF_MEMORY", "there is room again: puts are accepted"
+		f := faultfs.New()
+		f.SetCapacity(64 << 10)
+		var log complaints
+		cfg := config(f, 2)
+		cfg.Log = slog.New(&log)
+		s := serve(t, cfg)
+		l := s.logs[0]
+		says := func(when string, lines int, last string) {
+			t.Helper()
+			synctest.Wait()
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			if len(log.list) != lines || !strings.Contains(log.list[lines-1], last) {
+				t.Errorf("%s: log %q, want %d lines, the last %q", when, log.list, lines, last)
+			}
+		}
+		puts := func(fits bool) {
+			t.Helper()
+			if fits {
+				f.Leave(256 << 10)
+			} else {
+				f.Leave(0)
+			}
+			time.Sleep(50 * time.Millisecond)
+			size := 1000
+			if !fits {
+				size = 1 << 20 // more than is set aside
+			}
+			if l.FitsPut(binlog.MostPut(1, size, 10)) != fits {
+				t.Fatalf("with room for it %v, a put fits %v", fits, !fits)
+			}
+			if fits {
+				s.does(0, func(l *binlog.Log) { l.Put(job(1, "t", noise(1000))) })
+			}
+		}
+		for end := time.Now().Add(59 * time.Second); time.Now().Before(end); {
+			puts(false)
+			puts(true)
+			if len(log.list) > 1 {
+				t.Fatalf("log: %q", log.list)
+			}
+		}
+		says("after 59 s", 1, refused)
+		time.Sleep(2 * time.Second)
+		puts(false)
+		says("after a minute", 2, refused+" until there is room, refused=")
+		time.Sleep(time.Minute)
+		says("while nobody puts", 2, refused)
+		puts(true)
+		says("a minute after a put was refused", 3, accepted)
+		puts(false)
+		says("a put is refused again", 4, refused)
+		puts(true)
+		time.Sleep(4 * time.Second)
+		says("4 s after that, with a put that fits", 4, refused)
+		time.Sleep(time.Second)
+		says("5 s after that", 5, accepted+", refused=1")
 		s.close()
 	})
 }

@@ -91,6 +91,8 @@ type Store struct {
 	space   sync.Mutex
 	holding int // logs that have called Holds; under space
 
+	refusals refusals
+
 	mu      sync.Mutex      // since several streams may be replayed at once
 	damages []Damage        // at most maxDamages; under mu
 	damaged map[string]bool // files that they are in; under mu
@@ -111,6 +113,7 @@ func Open(cfg Config) (*Store, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	st := &Store{cfg: cfg, fs: cfg.FS, log: cfg.Log}
+	st.refusals.log = cfg.Log
 	if err := st.open(); err != nil {
 		st.unlock()
 		return nil, st.wrapBegin(err)
