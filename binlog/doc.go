@@ -61,7 +61,8 @@
 // still in another segment. So a directory holds at most about twice what
 // its jobs take, and two segments a shard: the one that is written and the space set
 // aside. (For many jobs more is set aside, and as much less of what no longer
-// matters is kept, see Log.Extra.) On a full disk that space is all there is for the
+// matters is kept, see Log.Extra. It is given back when they have been gone for a
+// second or two.) On a full disk that space is all there is for the
 // copies: no segment is cleaned before the file of the last one is gone, and changes
 // that find no room wait for the shard to clean. A server that never syncs leaves
 // it to the system when the copies come to the disk, though what they were copied

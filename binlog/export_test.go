@@ -122,6 +122,9 @@ func (st *Store) Logs() []*Log { return st.logs }
 // it.
 func (l *Log) Room() int64 { return l.unspoken() }
 
+// Excess has the shard give back what is far too much at the next call of Segment.
+func (l *Log) Excess() { l.excess.Store(true) }
+
 // Tight tells whether the disk is nearly full.
 func (l *Log) Tight() bool { return l.tight.Load() }
 

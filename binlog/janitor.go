@@ -27,6 +27,7 @@ type janitor struct {
 	nextTried time.Time // when there was last no room for a next segment
 	checkedAt time.Time // when checkDisk was last called
 	newest    *segment  // the last that was made ready, nil if none was
+	tooMuch   int       // calls of checkDisk in a row that have found far too much set aside
 }
 
 // needsSync tells the janitor that something was written that is to be synced.
@@ -122,7 +123,7 @@ func sooner(a, b time.Duration) time.Duration {
 // look is the part of work that comes again and again.
 func (j *janitor) look() (wait time.Duration) {
 	wait = j.store.refusals.settle()
-	if j.jobs.Load() > 0 && !j.full.Load() {
+	if (j.jobs.Load() > 0 || j.hasFarTooMuch(j.writing())) && !j.full.Load() {
 		if time.Since(j.checkedAt) >= checkDiskEvery {
 			j.checkDisk()
 		}
@@ -137,6 +138,13 @@ func (j *janitor) tidy() (wait time.Duration) {
 	unsync, drops, wants, synced := j.unsynced, j.drops, j.wants, j.syncedAt
 	j.drops, j.wants = 0, false
 	j.mu.Unlock()
+	for _, seg := range []*segment{j.writing(), j.newest} { // the shard is in one of them
+		if seg != nil {
+			if err := seg.giveSurplus(); err != nil {
+				j.fail(fmt.Errorf("giving back what is set aside in %s: %w", seg.name, err))
+			}
+		}
+	}
 	if wants { // before the sync, which may take long
 		if since := time.Since(j.nextTried); since < retry || !j.prepare() {
 			j.want()
@@ -177,6 +185,18 @@ func (j *janitor) checkDisk() {
 	seg := j.writing()
 	if seg.room.Load() < j.Reserve() {
 		j.want()
+	}
+	if j.tight.Load() || !j.hasFarTooMuch(seg) {
+		j.tooMuch = 0
+		return
+	}
+	// The jobs may be back in a moment: so it has to be so for a second.
+	if j.tooMuch++; j.tooMuch > 1 {
+		j.tooMuch = 0
+		j.excess.Store(true)
+		if f := j.prepared.Load(); f != nil {
+			(*f)() // the shard may have nothing else to do
+		}
 	}
 }
 

@@ -67,6 +67,8 @@ type Log struct {
 	// full says that no more space could be set aside. The shard and the janitor write
 	// it: when that is so, and when there is room again.
 	full atomic.Bool
+	// excess asks the shard to call shed. The janitor sets it, the shard clears it.
+	excess atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
 	// was set aside. The writer writes it.
 	stuck atomic.Bool
@@ -140,8 +142,8 @@ func (l *Log) fail(err error) {
 }
 
 // OnPrepared has f called, from any goroutine, when there is a next segment and
-// the current one is full: the shard should call Segment then, even if it has
-// nothing to append. f is also called when the files of dropped segments have been
+// the current one is full, or when far too much is set aside: the shard should call
+// Segment then, even if it has nothing to append. f is also called when the files of dropped segments have been
 // removed, and on a full disk when the writer has gone on in the next segment:
 // cleaning may then begin, or go on.
 func (l *Log) OnPrepared(f func()) { l.prepared.Store(&f) }
@@ -170,6 +172,10 @@ func (l *Log) Segment() uint64 {
 	}
 	if l.ready.Load() && l.to.spokenFor() >= l.store.segment-l.store.segment/16 {
 		l.roll()
+	}
+	if l.excess.Load() {
+		l.excess.Store(false)
+		l.shed()
 	}
 	return l.to.name.index
 }

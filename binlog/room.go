@@ -79,6 +79,26 @@ func owedChanges(jobs int64) int64 { return min(jobs, fewJobs) * owedChange }
 // may copy at a time on a full disk. Any goroutine may call it.
 func (l *Log) Step() int64 { return max(l.store.segment/8, minSegment) }
 
+// hasFarTooMuch tells whether more is set aside in a segment than any number of jobs
+// that stays about the same leads to: prepare sets up to two steps aside beyond the
+// reserve.
+func (l *Log) hasFarTooMuch(seg *segment) bool {
+	return seg.room.Load() > l.Reserve()+4*l.Step()
+}
+
+// shed has the janitor give back what is set aside and far more than is needed, since
+// there are fewer jobs now. The janitor could not take that out of room by itself: only
+// the shard knows what its present batch counts on, which is nothing between batches.
+// Where the disk is nearly full all of it is kept.
+func (l *Log) shed() {
+	if l.hasFarTooMuch(l.to) && !l.tight.Load() && !l.full.Load() {
+		n := l.unspoken() - l.Reserve() - l.Step()
+		l.to.surplus.Add(n) // first, so that spokenFor is not too high in between
+		l.to.room.Add(-n)
+		poke(l.janitor.wake)
+	}
+}
+
 // isFull tells whether an error says that the disk, or a quota, is full.
 func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -625,5 +626,120 @@ func TestNoDescriptors(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestGivesBack: when the jobs are gone, so is nearly all that was set aside for them,
+// also if the disk was nearly full for them; and blocks are written over zeros as before.
+func TestGivesBack(t *testing.T) {
+	for _, free := range []int64{1 << 32, 40 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			const jobs = 100_000
+			f := faultfs.New()
+			f.Leave(free)
+			cfg := config(f, 1)
+			cfg.SegmentSize = 1 << 20
+			s := serve(t, cfg)
+			l := s.logs[0]
+			var prepared atomic.Int64
+			l.OnPrepared(func() { prepared.Add(1) })
+			commit := func(live int) {
+				t.Helper()
+				h := make(held, 1)
+				if !l.Commit(h, live) {
+					if err := <-h; err != nil {
+						t.Fatal(err)
+					}
+				}
+				l.Segment()
+			}
+			l.Put(job(1, "a", ""))
+			l.Weigh(64 * jobs)
+			commit(jobs)
+			synctest.Wait()
+			time.Sleep(10 * time.Second)
+			l.Segment()
+			synctest.Wait()
+			if l.Room() < l.Reserve() || l.Reserve() < 3<<20 || l.Tight() != (free < 1<<32) {
+				t.Fatalf("for %d jobs %d bytes are set aside, of a reserve of %d; tight %v", jobs, l.Room(), l.Reserve(), l.Tight())
+			}
+			most := f.Used()
+			prepared.Store(0)
+			l.Delete(1)
+			l.Weigh(0)
+			commit(0)
+			time.Sleep(3 * time.Second)
+			if prepared.Load() == 0 {
+				t.Error("nobody calls the shard")
+			}
+			l.Segment()
+			synctest.Wait()
+			if l.Room() < l.Reserve() || l.Room() > l.Reserve()+2*l.Step() {
+				t.Errorf("%d bytes are set aside, of a reserve of %d", l.Room(), l.Reserve())
+			}
+			if f.Used() > 3<<20 {
+				t.Errorf("of %d bytes that the disk had there are still %d", most, f.Used())
+			}
+			writes := counts(f, faultfs.OpWriteAt)
+			for range 300 {
+				l.Put(job(1, "a", noise(1000)))
+				commit(1)
+			}
+			if n := writes.Load(); n < 301 || n > 310 {
+				t.Errorf("300 blocks and zeros in advance are %d writes", n)
+			}
+			time.Sleep(time.Hour)
+			f.SetFault(func(op faultfs.Op, name string, off int64, n int) error {
+				if op == faultfs.OpAllocate || op == faultfs.OpTruncate {
+					t.Errorf("%v in a quiet hour", op)
+				}
+				return nil
+			})
+			time.Sleep(time.Hour)
+			f.SetFault(nil)
+			s.close()
+		})
+	}
+}
+
+// TestGivesBackNoPromise: giving back takes nothing from what was found to fit, whatever
+// comes at the same time.
+func TestGivesBackNoPromise(t *testing.T) {
+	f := faultfs.New()
+	var log complaints
+	cfg := config(f, 1)
+	cfg.Log, cfg.SegmentSize = slog.New(&log), 1<<20
+	s := serve(t, cfg)
+	l := s.logs[0]
+	want := noJobs()
+	given := 0
+	for id := range uint64(100) {
+		l.FitsPut(5 << 20) // so far too much is set aside
+		before := l.Room()
+		l.Excess()
+		l.Segment()
+		if l.Room() < before {
+			given++
+		}
+		j := job(id+1, "t", noise(int(id*7919%200_000)))
+		if !l.FitsPut(mostPut(j)) {
+			t.Fatal("a put has no room")
+		}
+		f.Leave(0) // others take what is given back
+		l.Put(j)
+		want.Put(j, 0)
+		if err := wait(l); err != nil {
+			t.Fatal(err)
+		}
+		f.SetCapacity(1 << 40)
+	}
+	if given < 30 || log.have("answers wait") {
+		t.Errorf("given back %d times, log: %q", given, log.list)
+	}
+	s.close()
+	got, damages := readBack(t, cfg)
+	got.same(t, want)
+	if len(damages) > 0 {
+		t.Error(damages)
 	}
 }

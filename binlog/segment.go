@@ -195,6 +195,9 @@ type segment struct {
 	// from it when it commits, the writer gives back what compression has saved, and
 	// whoever sets more aside adds that.
 	room atomic.Int64
+	// surplus is how many bytes the shard has taken out of room for the janitor to give
+	// back, see Log.shed.
+	surplus atomic.Int64
 	// size is how many bytes are written; the writer writes it.
 	size atomic.Int64
 
@@ -282,7 +285,7 @@ func (s *segment) extend(least, further int64, fill bool) error {
 	s.mu.Lock() // allocate may move it as well
 	defer s.mu.Unlock()
 	end, err := s.file.Size()
-	if err == nil && end < least {
+	if err == nil && (end < least || fill) { // cut may have moved it, without zeros
 		if fill {
 			further = min(further, int64(len(zeros)))
 		}
@@ -310,25 +313,52 @@ func (s *segment) giveBack(forGood bool) (given int64, err error) {
 		return 0, nil
 	}
 	s.sealed = forGood
+	s.room.Add(s.surplus.Swap(0))
 	if given = s.room.Load(); given <= 0 {
 		return 0, nil
 	}
-	end := s.allocated.Load() - given
-	// Cutting a file off where it ends gives back the space behind its end. So the
-	// first call moves the file's end behind what is spoken for, and the second cuts
-	// off there. Zeros that extend has put behind that point go, too: the writer then
-	// has to move the end again.
-	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
+	if err := s.cut(given); err != nil {
 		return 0, err
 	}
-	s.end.Store(end)
-	s.allocated.Add(-given)
 	s.room.Add(-given)
 	return given, nil
 }
 
+// giveSurplus gives back what the shard has left for that.
+func (s *segment) giveSurplus() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	given := s.surplus.Load()
+	if given == 0 || s.sealed {
+		return nil
+	}
+	if err := s.cut(given); err != nil {
+		return err
+	}
+	s.surplus.Add(-given) // last: meanwhile spokenFor is not too high
+	return nil
+}
+
+// cut gives back the last bytes that are set aside, of which none may be spoken for.
+// The caller holds mu.
+func (s *segment) cut(given int64) error {
+	end := s.allocated.Load() - given
+	// Cutting a file off where it ends gives back the space behind its end. So the
+	// first call moves the file's end behind what is spoken for, and the second cuts
+	// off there. Zeros that extend has put behind that point go, too: the writer then
+	// has to move the end again. Those before it stay, and end with them.
+	if err := errors.Join(s.file.Truncate(end), s.file.Truncate(end)); err != nil {
+		return err
+	}
+	s.end.Store(min(s.end.Load(), end))
+	s.allocated.Add(-given)
+	return nil
+}
+
 // spokenFor is how many bytes are written, or have been promised to be.
-func (s *segment) spokenFor() int64 { return s.allocated.Load() - s.room.Load() }
+func (s *segment) spokenFor() int64 {
+	return s.allocated.Load() - s.room.Load() - s.surplus.Load()
+}
 
 // close closes the file, and gives back what was set aside and not used.
 func (s *segment) close() error {

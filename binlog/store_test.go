@@ -687,7 +687,7 @@ func TestUnlimited(t *testing.T) {
 func TestZeroingBesideTheWriter(t *testing.T) {
 	mem := faultfs.New()
 	cfg := config(zeroing{mem}, 1)
-	cfg.SegmentSize = 64 << 10
+	cfg.SegmentSize, cfg.Sync = 64<<10, time.Hour // so the writer writes no zeros itself
 	s := serve(t, cfg)
 	l := s.logs[0]
 	l.FitsPut(100_000)
