@@ -1,6 +1,8 @@
 package router
 
 import (
+	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
@@ -22,6 +24,8 @@ type Config struct {
 	// Binlog is the directory in which jobs are kept, nil for none. Its Shards
 	// and LastID are set by New.
 	Binlog *binlog.Config
+	// Log is told when memory is lacking, nil for none. The binlog has its own.
+	Log *slog.Logger
 }
 
 // Router is the engine: the shards, and what leads to them. Its methods may be
@@ -33,6 +37,8 @@ type Router struct {
 	directory *shard.Directory
 	budget    *shard.Budget
 	store     *binlog.Store // nil if there is none
+	log       *slog.Logger
+	ended     chan struct{} // closed by Close
 	// draining is set once, by Drain; the shards read it at each put.
 	draining atomic.Bool
 
@@ -40,6 +46,8 @@ type Router struct {
 	// many places as there are shards, so that they seldom share a cache line: some
 	// clients send a use before each put. Stats adds them up.
 	counted []counters
+
+	background sync.WaitGroup // the goroutines that end with ended
 
 	// Clients write these when they come and go, Stats reads them. They are not on the
 	// cache lines above, which every put reads.
@@ -70,6 +78,11 @@ func New(cfg Config) (*Router, error) {
 		directory: shard.NewDirectory(),
 		budget:    shard.NewBudget(cfg.MaxMemory, cfg.Shards),
 		counted:   make([]counters, cfg.Shards),
+		log:       cfg.Log,
+		ended:     make(chan struct{}),
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.directory.ChargeTo(r.budget)
 	found, err := r.recover(cfg)
@@ -88,6 +101,7 @@ func New(cfg Config) (*Router, error) {
 			Recovery:  found[i].jobs,
 		})
 	}
+	r.background.Go(r.logRefusals)
 	return r, nil
 }
 
@@ -95,6 +109,8 @@ func New(cfg Config) (*Router, error) {
 // one that is left gets no answer any more, and what it sent is not done. Nothing else may
 // be called after. The error says what may not be in the binlog, and why.
 func (r *Router) Close() error {
+	close(r.ended)
+	r.background.Wait()
 	// The first shard goes last: it keeps the roster, of which the others tell it.
 	for i := len(r.shards) - 1; i >= 0; i-- {
 		r.shards[i].Stop()

@@ -10,36 +10,51 @@ import (
 // slack, so the shared word is seldom written. The directory does likewise. The cap holds
 // to within the slack times the number of shards and the directory.
 type Budget struct {
-	max   int64        // bytes; 0 for no cap
-	slack int64        // bytes
-	_     [48]byte     // every put reads max and slack, so they share no cache line with used
-	used  atomic.Int64 // as reported; shards write it, and clients for large bodies
+	max   int64 // bytes; 0 for no cap
+	slack int64 // bytes
+	refusals
+	_    [32]byte     // every put reads what is above, so it shares no cache line with used
+	used atomic.Int64 // as reported; shards write it, and clients for large bodies
+
+	refused [NumRefusals]atomic.Int64 // puts, by reason
 }
 
 // NewBudget returns a cap of max bytes, 0 for none, for that many shards.
 func NewBudget(max int64, shards int) *Budget {
 	max = min(max, math.MaxInt64/4) // so that sums do not overflow
-	b := &Budget{max: max, slack: 64 << 10}
+	b := &Budget{max: max, slack: 64 << 10, refusals: refusals{news: make(chan struct{}, 1)}}
 	if max != 0 {
 		b.slack = min(b.slack, max/int64(16*shards))
 	}
 	return b
 }
 
+// Max returns the cap in bytes, 0 if there is none.
+func (b *Budget) Max() int64 { return b.max }
+
+// Used returns how many bytes all jobs take, to within the slack.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
 // Full tells whether a body of n bytes would surely be refused, so that there is no use
-// in reading it. Any goroutine may call it.
+// in reading it; its put is then counted as refused. Any goroutine may call it.
 func (b *Budget) Full(n int) bool {
-	return b.max != 0 && b.used.Load()+footprint(n) > b.max+b.slack
+	full := b.max != 0 && b.used.Load()+footprint(n) > b.max+b.slack
+	if full {
+		b.refuse(OverCap)
+	}
+	return full
 }
 
 // Hold counts n bytes that are on their way to become a job. It reports false,
-// and counts nothing, if they surely do not fit. Any goroutine may call it.
+// and counts nothing but a put that is refused, if they surely do not fit. Any goroutine
+// may call it.
 func (b *Budget) Hold(n int) bool {
 	if b.max == 0 {
 		return true
 	}
 	if b.used.Add(int64(n)) > b.max+b.slack {
 		b.used.Add(-int64(n))
+		b.refuse(OverCap)
 		return false
 	}
 	return true

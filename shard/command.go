@@ -12,7 +12,7 @@ func (s *Shard) put(r *Request) {
 		r.Status = Failed
 		return
 	case !s.fits(len(r.Body), 0):
-		r.Status = OutOfMemory
+		s.lacksMemory(r, OverCap)
 		return
 	case s.log != nil && !draining && !s.log.FitsPut(binlog.MostPut(len(r.Tube.Name), len(r.Body), 0)):
 		s.noRoom(r)
@@ -27,7 +27,7 @@ func (s *Shard) put(r *Request) {
 	}
 	j := s.newJob(r)
 	if j == nil {
-		r.Status = OutOfMemory
+		s.lacksMemory(r, NoMemory)
 		return
 	}
 	if j.delay > 0 {

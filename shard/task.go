@@ -93,7 +93,7 @@ func (s *Shard) submit(r *Request) {
 	case f != nil && f.limits[band] > 0 && t.jobs-t.buried.n >= int(f.limits[band]):
 		r.Status = QueueFull
 	case !s.fits(len(r.Body), more):
-		r.Status = OutOfMemory
+		s.lacksMemory(r, OverCap)
 	case s.cfg.Draining.Load():
 		r.Status = Draining
 	case logged && !s.log.FitsPut(binlog.MostPut(len(r.Name), len(r.Body), task.size())):
@@ -103,7 +103,7 @@ func (s *Shard) submit(r *Request) {
 		r.ID, r.Created, r.Tube, r.TTR = s.cfg.Directory.NextID(), s.now, t, taskTTR
 		j := s.newJob(r)
 		if j == nil {
-			r.Status = OutOfMemory
+			s.lacksMemory(r, NoMemory)
 			s.drop(t)
 			return
 		}
@@ -142,7 +142,7 @@ func (s *Shard) join(r *Request, j *job) {
 			return
 		}
 	case !s.memory.fits(listenerFootprint):
-		r.Status = OutOfMemory
+		s.lacksMemory(r, OverCap)
 		return
 	default:
 		s.listen(r.Client, j, task)

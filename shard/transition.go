@@ -188,6 +188,7 @@ func (s *Shard) newJob(r *Request) *job {
 	s.jobs++
 	s.cfg.Directory.enter(j, s.cfg.Index)
 	s.memory.charge(footprint(len(r.Body)) + s.moreExcess())
+	s.memory.accept()
 	s.total++
 	t.total++
 	t.jobs++

@@ -3,9 +3,11 @@ package main_test
 // Limits: open files, connections, memory, idleness. And how little is logged.
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -133,6 +135,29 @@ func TestMaxMemory(t *testing.T) {
 	c.says("delete 2\n", "DELETED\n")
 	c.send(put)
 	c.gets("INSERTED ")
+	s.waitLog("as much as --max-memory allows")
+}
+
+// Where the system has no memory for a small job, its put is refused, and the log says
+// that it is not for a cap.
+func TestNoMemory(t *testing.T) {
+	t.Parallel()
+	// The race detector takes more memory than the limit allows.
+	s := run(t, exec.Command("/bin/sh", "-c", `ulimit -d 250000 && exec "$@"`, "sh", plainBuild(t), "-l", "127.0.0.1", "-p", "0"))
+	c := s.dial()
+	answers := bufio.NewReader(c)
+	puts := strings.Repeat("put 0 0 60 200\n"+strings.Repeat("x", 200)+"\n", 100)
+	for full := false; !full; {
+		c.send(puts)
+		for range 100 {
+			line, err := answers.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			full = full || line == "OUT_OF_MEMORY\r\n"
+		}
+	}
+	s.waitLog("the system has none left")
 }
 
 func TestIdleTimeout(t *testing.T) {

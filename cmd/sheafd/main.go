@@ -85,7 +85,7 @@ func run(o *options) error {
 		return err
 	}
 	stopEarly := exitOnSignal(log, listeners)
-	engine, err := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory), Binlog: o.binlogConfig(log)})
+	engine, err := router.New(router.Config{Shards: o.shards, MaxMemory: int64(o.maxMemory), Binlog: o.binlogConfig(log), Log: log})
 	if err != nil {
 		listeners.close()
 		return err
