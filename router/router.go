@@ -102,6 +102,7 @@ func New(cfg Config) (*Router, error) {
 		})
 	}
 	r.background.Go(r.logRefusals)
+	r.background.Go(r.giveMemoryBack)
 	return r, nil
 }
 

@@ -15,6 +15,7 @@ type Budget struct {
 	refusals
 	_    [32]byte     // every put reads what is above, so it shares no cache line with used
 	used atomic.Int64 // as reported; shards write it, and clients for large bodies
+	peak
 
 	refused [NumRefusals]atomic.Int64 // puts, by reason
 }
@@ -22,7 +23,7 @@ type Budget struct {
 // NewBudget returns a cap of max bytes, 0 for none, for that many shards.
 func NewBudget(max int64, shards int) *Budget {
 	max = min(max, math.MaxInt64/4) // so that sums do not overflow
-	b := &Budget{max: max, slack: 64 << 10, refusals: refusals{news: make(chan struct{}, 1)}}
+	b := &Budget{max: max, slack: 64 << 10, refusals: refusals{news: make(chan struct{}, 1)}, peak: peak{fallen: make(chan struct{}, 1)}}
 	if max != 0 {
 		b.slack = min(b.slack, max/int64(16*shards))
 	}
@@ -89,7 +90,7 @@ func (r *ration) charge(n int64) {
 	r.total += n
 	r.drift += n
 	if r.drift > r.slack || r.drift < -r.slack {
-		r.used.Add(r.drift)
+		r.note(r.used.Add(r.drift))
 		r.drift = 0
 	}
 }
