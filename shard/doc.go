@@ -130,8 +130,9 @@
 //     6 ns for each id that comes and goes; where all cache lines that it covers come
 //     from other cores it may be 20.
 //   - The directory's pages: ids in a row share a cache line, most often of one shard.
-//   - The memory budget: written once in 64 KiB by each shard. With a cap, puts read it,
-//     and each body that does not come whole with its put writes it once or more.
+//   - The memory budget: written once in 64 KiB by each shard, and its peak beside it while
+//     that rises. With a cap, puts read it, and each body that does not come whole with
+//     its put writes it once or more.
 //   - The list of tubes, which the first shard keeps: that gets a message for each tube
 //     that is made or goes, on any shard. A client that makes a tube for each reply
 //     will notice.
