@@ -256,7 +256,7 @@ func TestSyncInPlace(t *testing.T) {
 			if n := inPlace(100, 100*time.Microsecond); n < 90 {
 				t.Errorf("%d of 100 short syncs were in place, long after the long ones", n)
 			}
-			if n := inPlace(100, 400*time.Microsecond); n > 20 {
+			if n := inPlace(100, 800*time.Microsecond); n > 20 {
 				t.Errorf("%d of 100 syncs that are neither short nor long were in place", n)
 			}
 		})
