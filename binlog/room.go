@@ -91,8 +91,8 @@ func (l *Log) hasFarTooMuch(seg *segment) bool {
 // the shard knows what its present batch counts on, which is nothing between batches.
 // Where the disk is nearly full all of it is kept.
 func (l *Log) shed() {
-	if l.hasFarTooMuch(l.to) && !l.tight.Load() && !l.full.Load() {
-		n := l.unspoken() - l.Reserve() - l.Step()
+	n := l.unspoken() - l.Reserve() - l.Step()
+	if n > 0 && l.hasFarTooMuch(l.to) && !l.tight.Load() && !l.full.Load() {
 		l.to.surplus.Add(n) // first, so that spokenFor is not too high in between
 		l.to.room.Add(-n)
 		poke(l.janitor.wake)
