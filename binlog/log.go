@@ -143,9 +143,9 @@ func (l *Log) fail(err error) {
 
 // OnPrepared has f called, from any goroutine, when there is a next segment and
 // the current one is full, or when far too much is set aside: the shard should call
-// Segment then, even if it has nothing to append. f is also called when the files of dropped segments have been
-// removed, and on a full disk when the writer has gone on in the next segment:
-// cleaning may then begin, or go on.
+// Segment then, even if it has nothing to append. f is also called when the files of
+// dropped segments have been removed, and on a full disk when the writer has gone on in
+// the next segment: cleaning may then begin, or go on.
 func (l *Log) OnPrepared(f func()) { l.prepared.Store(&f) }
 
 // OnFailure has f called, from any goroutine, when the log fails; at once if it
