@@ -196,7 +196,7 @@ type segment struct {
 	// whoever sets more aside adds that.
 	room atomic.Int64
 	// surplus is how many bytes the shard has taken out of room for the janitor to give
-	// back, see Log.shed.
+	// back, see Log.shed. The shard adds to it; who takes from it holds mu.
 	surplus atomic.Int64
 	// size is how many bytes are written; the writer writes it.
 	size atomic.Int64
