@@ -294,8 +294,15 @@ func (c *Conn) giveUp(grown bool) bool {
 	if grown || c.torn.IsZero() {
 		c.torn = now.Add(tornPatience)
 	}
-	c.nc.SetReadDeadline(c.torn)
+	c.advanceDeadline(c.torn)
 	return !now.Before(c.torn)
+}
+
+// advanceDeadline is SetReadDeadline for a time that may be earlier than the one set before. Go's runtime may overlook that
+// unless the deadline is cleared first, as it may with other timers; Shard.arm says why.
+func (c *Conn) advanceDeadline(t time.Time) {
+	c.nc.SetReadDeadline(time.Time{})
+	c.nc.SetReadDeadline(t)
 }
 
 // hangup is called by the hang-up watcher.

@@ -44,7 +44,7 @@ func (c *Conn) linger() {
 	read := func(fd uintptr) bool { return discard(int(fd), &left) }
 	for now, end := time.Now(), time.Now().Add(lingerTime); now.Before(end); now = time.Now() {
 		before := left
-		c.nc.SetReadDeadline(now.Add(lingerPause))
+		c.advanceDeadline(now.Add(lingerPause))
 		err := c.raw.Read(read)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || left == before && !c.unsettled() {
 			return

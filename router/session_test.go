@@ -2,8 +2,10 @@ package router
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -256,14 +258,36 @@ func render(r *shard.Request) string {
 }
 
 // watchdog shows what every goroutine was doing if the test takes longer than
-// d, which it does only when the engine hangs.
+// d, which it does only when the engine hangs. The last lines say it in short:
+// where only the end of a long output is kept, that is what one gets.
 func watchdog(t *testing.T, d time.Duration) {
 	timer := time.AfterFunc(d, func() {
 		buf := make([]byte, 4<<20)
-		fmt.Fprintf(os.Stderr, "%s hangs:\n%s\n", t.Name(), buf[:runtime.Stack(buf, true)])
+		all := string(buf[:runtime.Stack(buf, true)])
+		fmt.Fprintf(os.Stderr, "%s\n%s%s hangs\n", all, whoIsWhere(all), t.Name())
 		os.Exit(2)
 	})
 	t.Cleanup(func() { timer.Stop() })
+}
+
+// whoIsWhere returns for each place in this module how many goroutines are
+// there: the two innermost functions.
+func whoIsWhere(stacks string) string {
+	count := make(map[string]int)
+	for stack := range strings.SplitSeq(stacks, "\n\n") {
+		var in []string
+		for line := range strings.Lines(stack) {
+			if f, ok := strings.CutPrefix(line, "github.com/sheafq/sheaf/"); ok && len(in) < 2 {
+				in = append(in, f[:strings.LastIndexByte(f, '(')])
+			}
+		}
+		count[strings.Join(in, " < ")]++
+	}
+	var b strings.Builder
+	for _, in := range slices.Sorted(maps.Keys(count)) {
+		fmt.Fprintf(&b, "%d in %s\n", count[in], in)
+	}
+	return b.String()
 }
 
 // idleEngine fails the test unless nothing is left of clients that have gone:

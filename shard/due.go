@@ -106,6 +106,13 @@ func (s *Shard) arm() {
 	}
 	if at := s.dues[0].at; s.armed == 0 || at < s.armed {
 		s.armed = at
+		// Stop comes first because Go's runtime (1.23 to 1.26) may overlook a Reset that
+		// makes a timer earlier: timer.modify shows only at its end that it has changed
+		// the timer, and relies until then on a word that timers.adjust clears, on
+		// another thread, before it looks. The timer would fire when it was to fire
+		// before, at the end of some TTR. What Stop changes is to be seen at its end, so
+		// before Reset begins.
+		s.timer.Stop()
 		// The time may have passed: a holder is warned at once of a TTR of a second.
 		// It is never set to 0 all the same: timers that are due when they are set
 		// break the race detector in a synctest bubble, where tests run.
