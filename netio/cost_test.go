@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ioCounts returns how many read and write calls this process has made.
+// ioCounts returns how many read and write calls this process has made. Linux does
+// not count recv and send, which take their place without the race detector.
 func ioCounts(t *testing.T) (reads, writes int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/io")
@@ -64,6 +65,9 @@ func ask(t testing.TB, fd int, request, buf []byte) {
 
 // One request: one read and one write.
 func TestSystemCallsPerRequest(t *testing.T) {
+	if !raceDetector {
+		t.Skip("only with the race detector, see ioCounts")
+	}
 	for _, config := range []Config{{}, {IdleTimeout: 60e9}} {
 		h := newHarness(t, config)
 		fd := blockingClient(t, h)
@@ -79,7 +83,7 @@ func TestSystemCallsPerRequest(t *testing.T) {
 		// pipe now and then.
 		reads, writes := r1-r0-n, w1-w0-n
 		t.Logf("%d requests: %d reads, %d writes", n, reads, writes)
-		if reads > n*5/4 || writes > n*5/4 {
+		if reads < n || writes < n || reads > n*5/4 || writes > n*5/4 {
 			t.Errorf("%d requests cost %d reads and %d writes", n, reads, writes)
 		}
 	}

@@ -12,11 +12,11 @@
 //	           v
 //	+--> take a buffer from the pool, an incomplete command at its start
 //	|          |
-//	|      read(2), or readv(2) into [ReadInto's destination, buffer]
+//	|      recv(2), or readv(2) into [ReadInto's destination, buffer]
 //	|          |                                   \-- 0 bytes or an error --> close
 //	|      Session.Serve: commands in, answers queued
 //	|          |
-//	|      write(2) or writev(2), once               (EAGAIN: park until the peer reads)
+//	|      send(2) or writev(2), once                (EAGAIN: park until the peer reads)
 //	|          |
 //	+---- the read filled its buffer, or the peer has hung up
 //	|          | no: the socket is drained

@@ -61,7 +61,7 @@ func (c *Conn) Idle(rest []byte) []byte {
 	return c.serving
 }
 
-// read makes one read(2) or readv(2). It returns how many bytes it got and whether that drained the socket. At the end of the
+// read makes one recv(2) or readv(2). It returns how many bytes it got and whether that drained the socket. At the end of the
 // stream the error is io.EOF.
 func (c *Conn) read() (got int, drained bool, err error) {
 	if c.buf == nil {

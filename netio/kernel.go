@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -16,34 +15,22 @@ import (
 )
 
 // A kernel reads Linux's counters.
-type kernel struct {
-	// io is /proc/self/io. It is kept open, since a process that has become another user may not open it.
-	io *os.File
-}
+type kernel struct{}
 
 // newKernel returns an error if Linux does not provide one of the counters.
-func newKernel() (k *kernel, err error) {
-	k = new(kernel)
-	if k.io, err = os.Open("/proc/self/io"); err != nil {
-		return nil, err
-	}
-	_, err = k.idle()
-	if err == nil {
+func newKernel() (k kernel, err error) {
+	if _, err = k.idle(); err == nil {
 		_, err = k.counts()
 	}
-	if err != nil {
-		k.io.Close()
-		return nil, err
-	}
-	return k, nil
+	return k, err
 }
 
 // processors returns how many threads run Go code at a time.
-func (*kernel) processors() int { return runtime.GOMAXPROCS(0) }
+func (kernel) processors() int { return runtime.GOMAXPROCS(0) }
 
 // setProcessors sets that number. If n is 0, the runtime chooses by the number of cores, and from then on adapts to it. A
 // change stops all goroutines for a moment, and first waits for a running garbage collection to end.
-func (*kernel) setProcessors(n int) {
+func (kernel) setProcessors(n int) {
 	if n == 0 {
 		runtime.SetDefaultGOMAXPROCS()
 	} else {
@@ -52,7 +39,7 @@ func (*kernel) setProcessors(n int) {
 }
 
 // usage returns the CPU time that the process has used, from getrusage(2).
-func (*kernel) usage() time.Duration {
+func (kernel) usage() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -62,7 +49,7 @@ func (*kernel) usage() time.Duration {
 
 // idle returns how long all cores of the machine together had nothing to do, from proc_stat(5). It includes cores that this
 // process may not use.
-func (*kernel) idle() (time.Duration, error) {
+func (kernel) idle() (time.Duration, error) {
 	var buf [256]byte
 	text, err := head("/proc/stat", buf[:])
 	if err != nil {
@@ -75,8 +62,8 @@ func (*kernel) idle() (time.Duration, error) {
 	return d, nil
 }
 
-// counts returns the rest, from proc_pid_schedstat(5), a file for each thread, and proc_pid_io(5).
-func (k *kernel) counts() (c counts, err error) {
+// counts returns what is known of threads, from proc_pid_schedstat(5), a file for each.
+func (kernel) counts() (c counts, err error) {
 	const tasks = "/proc/self/task"
 	dir, err := os.Open(tasks)
 	if err != nil {
@@ -106,13 +93,6 @@ func (k *kernel) counts() (c counts, err error) {
 	}
 	if c.waited == 0 {
 		return c, fmt.Errorf("%s/*/schedstat: no thread ever waited (%d threads)", tasks, len(threads))
-	}
-	n, err := k.io.ReadAt(buf[:], 0)
-	if err != nil && err != io.EOF {
-		return c, err
-	}
-	if c.written, err = written(buf[:n]); err != nil {
-		return c, fmt.Errorf("/proc/self/io: %w", err)
 	}
 	return c, nil
 }
@@ -144,15 +124,6 @@ func idleTime(stat []byte) (time.Duration, error) {
 	}
 	iowait, err := field(line, 5)
 	return time.Duration(idle+iowait) * tick, err
-}
-
-// written returns how many bytes the process has written, from the second line of /proc/self/io: "wchar: number".
-func written(io []byte) (int64, error) {
-	_, after, found := bytes.Cut(io, []byte("wchar:"))
-	if !found {
-		return 0, fmt.Errorf("no wchar in %q", io)
-	}
-	return field(after, 0)
 }
 
 // field returns word i of text, counted from 0, as a number.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -57,6 +58,9 @@ type output struct {
 	werr    error                      // the first error in writing; it stays
 
 	onWritable func(fd uintptr) bool // writeMore as a closure, made at the first write that has to wait
+
+	// sent is how many bytes were written. The connection's goroutine writes it, Server.sent reads it.
+	sent atomic.Int64
 
 	deep bool // peak was more than outMin at the last park: the next buffer comes from deepPool
 
@@ -204,7 +208,7 @@ func (c *Conn) queued() int {
 	return len(c.replies.B) + c.bodies
 }
 
-// Flush writes out everything that is queued, in one write(2) or writev(2) if the peer takes it all. Otherwise it waits until
+// Flush writes out everything that is queued, in one send(2) or writev(2) if the peer takes it all. Otherwise it waits until
 // the peer does; the connection's goroutine is parked meanwhile, so nothing is read from this peer. Serve need not call it:
 // what is queued is flushed when Serve returns. An error is sticky.
 func (c *Conn) Flush() error {
@@ -249,6 +253,7 @@ func (c *Conn) writeOut() error {
 	if c.vec == nil {
 		if c.fd >= 0 {
 			n, err := write(c.fd, b)
+			c.wrote(n)
 			if n == len(b) {
 				return nil
 			}
@@ -300,6 +305,7 @@ func (c *Conn) writeMore(fd uintptr) (done bool) {
 		n, err := sysWritev(int(fd), seg)
 		switch err {
 		case nil:
+			c.wrote(n)
 			v.advance(n)
 			if v.next < len(v.iov) {
 				c.waitBegins() // progress: the peer does read
@@ -375,7 +381,10 @@ func (v *vector) reset() {
 	v.refs, v.iov, v.next = v.refs[:0], v.iov[:0], 0
 }
 
-// write makes one write(2), repeated if a signal interrupts it.
+// wrote counts n bytes as written. Nobody else writes the counter, so that costs less than an Add.
+func (c *Conn) wrote(n int) { c.sent.Store(c.sent.Load() + int64(n)) }
+
+// write makes one system call, repeated if a signal interrupts it.
 func write(fd int, p []byte) (int, error) {
 	for {
 		n, err := sysWrite(fd, p)

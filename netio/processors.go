@@ -46,12 +46,15 @@ type Processors struct {
 	counts     counts
 	countKnown bool // counts is from the last look
 
+	sent []func() int64 // how many bytes each server has written
+
 	reduced bool // an experiment is running
 	normal  int  // how many threads there are without one
 	looks   int  // of the experiment, or of the comparison before or after it; the first of them calls mark
 	reasons int  // consecutive looks that found threads waiting
 
-	// Where rate counts from, set by mark: before an experiment, during one, and after it.
+	// Where rate counts from, set by mark: before an experiment, during one, and after it. What was written is summed up only
+	// there, and in rate, since it means to look at every connection.
 	since   time.Time
 	written int64
 
@@ -73,11 +76,10 @@ type system interface {
 	setProcessors(n int) // 0: as many as there are cores for
 }
 
-// counts is what Linux has counted for the process.
+// counts is what Linux has counted for the process's threads.
 type counts struct {
 	threads int
 	waited  time.Duration // how long its threads could have run and had no core, summed over them
-	written int64         // bytes
 }
 
 const (
@@ -104,9 +106,8 @@ const (
 
 // NewProcessors returns a Processors that leaves at least that many threads. It returns nil, a Processors that does nothing,
 // if the user has set the number of threads (by the environment variable GOMAXPROCS), or if Linux does not provide the
-// necessary counters. Call it before the process becomes another user, who may not be allowed to read them all; and once,
-// since the file it opens stays open. It is not for programs that set GOMAXPROCS themselves: the end of an experiment
-// restores the runtime's default.
+// necessary counters. It is not for programs that set GOMAXPROCS themselves: the end of an experiment restores the runtime's
+// default.
 func NewProcessors(least int, log *slog.Logger) *Processors {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil
@@ -117,6 +118,16 @@ func NewProcessors(least int, log *slog.Logger) *Processors {
 		return nil
 	}
 	return &Processors{least: max(least, 1), system: k, log: log}
+}
+
+// watch has p count what a server writes, which sent tells. Any goroutine may call it, also on nil.
+func (p *Processors) watch(sent func() int64) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, sent)
 }
 
 // look decides how many threads there should be. Any goroutine may call it, also on nil.
@@ -230,11 +241,19 @@ func (p *Processors) goOn() {
 }
 
 // mark makes rate count from here.
-func (p *Processors) mark() { p.since, p.written = p.at, p.counts.written }
+func (p *Processors) mark() { p.since, p.written = p.at, p.total() }
 
 // rate returns how many bytes were written per second since mark.
 func (p *Processors) rate() float64 {
-	return float64(p.counts.written-p.written) / p.at.Sub(p.since).Seconds()
+	return float64(p.total()-p.written) / p.at.Sub(p.since).Seconds()
+}
+
+// total returns how many bytes were written so far.
+func (p *Processors) total() (n int64) {
+	for _, sent := range p.sent {
+		n += sent()
+	}
+	return n
 }
 
 // untold ends an experiment, if one is running, because Linux does not tell how it is going.

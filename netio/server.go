@@ -76,6 +76,7 @@ type Server struct {
 	conns     map[uint64]*Conn
 	listeners map[net.Listener]struct{} // one for each accept loop
 	stopping  bool
+	sentBy    int64 // bytes that connections wrote that are gone
 }
 
 // NewServer returns a server with the given configuration. It holds a descriptor and a goroutine until Shutdown.
@@ -111,6 +112,7 @@ func NewServer(config Config) (*Server, error) {
 		conns:     make(map[uint64]*Conn),
 		listeners: make(map[net.Listener]struct{}),
 	}
+	config.Processors.watch(s.sent)
 	go h.run(s.onHangup)
 	return s, nil
 }
@@ -120,6 +122,17 @@ func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
+}
+
+// sent returns how many bytes were written to connections so far. It looks at each of them. Any goroutine may call it.
+func (s *Server) sent() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.sentBy
+	for _, c := range s.conns {
+		n += c.sent.Load()
+	}
+	return n
 }
 
 // add takes a new connection in and starts its goroutine, or refuses it.
@@ -159,6 +172,7 @@ func (s *Server) add(nc net.Conn) {
 func (s *Server) remove(c *Conn) {
 	s.mu.Lock()
 	delete(s.conns, c.id)
+	s.sentBy += c.sent.Load()
 	s.config.Count.Add(-1)
 	last := s.isLast()
 	s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 // With the race detector, the system calls are made through package unix, which
 // tells the detector what they read and write, including bodies that are sent
-// from the job's own memory.
+// from the job's own memory. It does so for read and write, not for recv and send.
 
 func sysRead(fd int, p []byte) (int, error)  { return unix.Read(fd, p) }
 func sysWrite(fd int, p []byte) (int, error) { return unix.Write(fd, p) }

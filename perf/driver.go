@@ -283,7 +283,8 @@ func (d *driver) read(c *conn) error {
 	if held > 0 {
 		buf = c.partial[:cap(c.partial)]
 	}
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[held])), uintptr(len(buf)-held))
+	// recv and send are for sockets alone, and take less time than read and write.
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(c.fd), uintptr(unsafe.Pointer(&buf[held])), uintptr(len(buf)-held), 0, 0, 0)
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 		return nil
@@ -358,7 +359,7 @@ func (d *driver) flush() error {
 func (d *driver) write(c *conn) error {
 	for c.written < len(c.out) {
 		left := c.out[c.written:]
-		n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(c.fd), uintptr(unsafe.Pointer(&left[0])), uintptr(len(left)))
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(&left[0])), uintptr(len(left)), unix.MSG_NOSIGNAL, 0, 0)
 		switch errno {
 		case 0:
 			c.written += int(n)

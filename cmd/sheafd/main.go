@@ -79,7 +79,7 @@ func run(o *options) error {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
 	signal.Ignore(syscall.SIGPIPE)
 
-	processors := netio.NewProcessors(leastProcessors(o), log) // before bind, which may change the user
+	processors := netio.NewProcessors(leastProcessors(o), log)
 	listeners, err := bind(o, log)
 	if err != nil {
 		return err
