@@ -76,8 +76,11 @@ type Conn struct {
 }
 
 func newConn(s *Server, id uint64, nc net.Conn, raw syscall.RawConn) *Conn {
-	// If parks began at zero, connections that were opened together would all give way at the same time.
-	return &Conn{srv: s, id: id, nc: nc, raw: raw, fd: -1, parks: 37 * id}
+	// If parks and writes began at zero, connections that were opened together would all give way at the same time, and tell
+	// at the same time what they have sent.
+	c := &Conn{srv: s, id: id, nc: nc, raw: raw, fd: -1, parks: 37 * id}
+	c.writes = uint8(c.parks)
+	return c
 }
 
 // RemoteAddr returns the peer's address. Any goroutine may call it.

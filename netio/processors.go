@@ -46,15 +46,14 @@ type Processors struct {
 	counts     counts
 	countKnown bool // counts is from the last look
 
-	sent []func() int64 // how many bytes each server has written
+	sent []*atomic.Int64 // how many bytes each server has written
 
 	reduced bool // an experiment is running
 	normal  int  // how many threads there are without one
 	looks   int  // of the experiment, or of the comparison before or after it; the first of them calls mark
 	reasons int  // consecutive looks that found threads waiting
 
-	// Where rate counts from, set by mark: before an experiment, during one, and after it. What was written is summed up only
-	// there, and in rate, since it means to look at every connection.
+	// Where rate counts from, set by mark: before an experiment, during one, and after it.
 	since   time.Time
 	written int64
 
@@ -120,8 +119,8 @@ func NewProcessors(least int, log *slog.Logger) *Processors {
 	return &Processors{least: max(least, 1), system: k, log: log}
 }
 
-// watch has p count what a server writes, which sent tells. Any goroutine may call it, also on nil.
-func (p *Processors) watch(sent func() int64) {
+// watch has p count what a server writes: sent says how many bytes. Any goroutine may call it, also on nil.
+func (p *Processors) watch(sent *atomic.Int64) {
 	if p == nil {
 		return
 	}
@@ -251,7 +250,7 @@ func (p *Processors) rate() float64 {
 // total returns how many bytes were written so far.
 func (p *Processors) total() (n int64) {
 	for _, sent := range p.sent {
-		n += sent()
+		n += sent.Load()
 	}
 	return n
 }
