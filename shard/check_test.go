@@ -2,6 +2,7 @@ package shard
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"unsafe"
 )
@@ -87,7 +88,7 @@ func (s *Shard) check() error {
 		key, has := task.keyOf(s.body(j))
 		var owner *job
 		if f := s.tubeOf(j).function; f != nil {
-			owner = f.uniques[key]
+			owner = s.withKey(f, key, s.hash(key))
 		}
 		switch {
 		case !has || j.state == buried:
@@ -164,12 +165,12 @@ func (s *Shard) check() error {
 			if asleep > f.workers || f.workers > t.watching {
 				fail("function %s has %d workers asleep of %d, in a tube that %d watch", name, asleep, f.workers, t.watching)
 			}
-			for k, j := range f.uniques {
+			for _, j := range f.keys.all() {
 				if s.job(j.id) != j || s.tubeOf(j) != t || s.taskOf(j) == nil || !s.taskOf(j).keyed || j.state == buried {
-					fail("function %s has a job with the key %v that is none", name, k)
+					fail("function %s has a job with a key that is none", name)
 				}
 			}
-			if len(f.uniques) > 0 {
+			if f.keys.len() > 0 {
 				keyed++
 				if f.place >= len(s.keyed) || s.keyed[f.place] != f {
 					fail("function %s has uniques and is not listed", name)
@@ -447,3 +448,12 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 
 // len is how many have numbers.
 func (t *table[T]) len() int { return len(t.all) - len(t.free) }
+
+// all returns the jobs that have a key.
+func (t *keyTable) all() []*job {
+	jobs := slices.Collect(maps.Values(t.others))
+	for _, ref := range t.byHash {
+		jobs = append(jobs, ref.job())
+	}
+	return jobs
+}

@@ -5,19 +5,18 @@ package shard
 // function is what a tube has for Gearman, from when Gearman has first named the tube. A
 // tube with a function stays until DropFunction.
 type function struct {
-	uniques  map[taskKey]*job // the job that others with the key are coalesced with
-	most     int              // how many uniques there were, see remove
-	place    int              // in Shard.keyed, if it has uniques
-	sleepers watchList        // workers that doze until there is a job
-	workers  int              // Gearman's, that watch the tube
-	limits   [3]uint32        // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
-	dropped  bool             // it is being dropped, and was not named since
+	keys     keyTable  // the jobs that others with their key are coalesced with
+	place    int       // in Shard.keyed, if there are such jobs
+	sleepers watchList // workers that doze until there is a job
+	workers  int       // Gearman's, that watch the tube
+	limits   [3]uint32 // of jobs, for PriHigh, PriNormal and PriLow; 0 is none
+	dropped  bool      // it is being dropped, and was not named since
 }
 
 // asFunction returns t's function, made if need be. If it is being dropped, it stays.
 func (t *Tube) asFunction() *function {
 	if t.function == nil {
-		t.function = &function{uniques: make(map[taskKey]*job)}
+		t.function = &function{keys: newKeyTable()}
 	}
 	t.function.dropped = false
 	return t.function
@@ -126,7 +125,7 @@ func (s *Shard) dropFunction(r *Request) (more bool) {
 		return false
 	}
 	// A job that somebody has reserved may still have its unique in the function.
-	if f := t.function; f.dropped && len(f.uniques) == 0 {
+	if f := t.function; f.dropped && f.keys.len() == 0 {
 		t.function = nil
 		s.drop(t)
 	}

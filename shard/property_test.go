@@ -68,6 +68,10 @@ func newTrial(rt *rapid.T, shards int) *trial {
 	d := NewDirectory()
 	x := &trial{T: rt, directory: d, rig: newRig(shards, d, max), model: newModel(shards, max), bodies: make(map[string]*byte)}
 	rt.Cleanup(x.rig.stop)
+	clash := rapid.Bool().Draw(rt, "clash")
+	for _, s := range x.rig.shards {
+		s.clash = clash
+	}
 	x.model.now = x.rig.clock.Now()
 	x.model.wall = time.Now().UnixNano() - x.model.now
 	x.actors = []*actor{{person: x.rig.newStranger()}}

@@ -49,6 +49,7 @@ type Shard struct {
 	tubes     map[string]*Tube
 	mostTubes int         // how many there were, see remove
 	keyed     []*function // those with uniques, in any order
+	clash     bool        // makes hashes of uniques be the same, for tests
 	memory    ration
 
 	dues  dueHeap

@@ -43,7 +43,8 @@ type Task struct {
 	// in the background, and clears it when a worker's job is cancelled.
 	Background bool
 
-	keyed bool // others are coalesced with it
+	keyed bool   // others are coalesced with it
+	hash  uint64 // of its key, once it was looked for
 
 	done, total uint32 // the progress that the worker has reported
 	retries     uint32 // how often it was given back
@@ -62,6 +63,9 @@ func (s *Shard) logs(j *job) bool { return s.log != nil && !j.foreground }
 func (s *Shard) submit(r *Request) {
 	task := r.Task
 	key, keyed := task.keyOf(r.Body)
+	if keyed {
+		task.hash = s.hash(key)
+	}
 	// The tube may not be there yet. It is not made for a task that is refused.
 	t := s.tubes[r.Name]
 	var f *function
@@ -69,11 +73,12 @@ func (s *Shard) submit(r *Request) {
 		f = t.function
 	}
 	if f != nil && keyed {
-		j := f.uniques[key]
+		j := s.withKey(f, key, task.hash)
 		if j == nil && key.workload {
 			// As in gearmand, a job whose unique equals the workload will do, too, if that is
 			// also its workload.
-			if j = f.uniques[taskKey{text: key.text}]; j != nil && string(s.body(j)) != string(r.Body) {
+			other := taskKey{text: key.text}
+			if j = s.withKey(f, other, s.hash(other)); j != nil && string(s.body(j)) != string(r.Body) {
 				j = nil
 			}
 		}
@@ -194,8 +199,10 @@ func (s *Shard) inquire(r *Request) {
 // uniques, and answers with the oldest job.
 func (s *Shard) inquireUnique(r *Request) {
 	var oldest *job
+	key := taskKey{text: r.Name}
+	hash := s.hash(key)
 	for _, f := range s.keyed {
-		if j := f.uniques[taskKey{text: r.Name}]; j != nil && (oldest == nil || j.id < oldest.id) {
+		if j := s.withKey(f, key, hash); j != nil && (oldest == nil || j.id < oldest.id) {
 			oldest = j
 		}
 	}

@@ -74,7 +74,8 @@ func (s *Shard) claimKey(j *job, task *Task) {
 	if !ok {
 		return
 	}
-	owner := f.uniques[key]
+	task.hash = s.hash(key)
+	owner := s.withKey(f, key, task.hash)
 	if owner == nil {
 		s.noteKey(f, key, j, task)
 		return
@@ -89,24 +90,23 @@ func (s *Shard) claimKey(j *job, task *Task) {
 	}
 	heap.Push(first.heirs, heir{owner, first})
 	first.keyed = false
-	f.replaceKey(key, j, task, first)
+	f.replaceKey(key, j, task, owner, first)
 }
 
-// noteKey gives j a key that no job has.
+// noteKey gives j a key that no job has. Its hash is in task.
 func (s *Shard) noteKey(f *function, key taskKey, j *job, task *Task) {
-	if len(f.uniques) == 0 {
+	if f.keys.len() == 0 {
 		f.place = len(s.keyed)
 		s.keyed = append(s.keyed, f)
 	}
-	f.uniques[key] = j
+	f.keys.add(key, task.hash, j)
 	task.keyed = true
 }
 
-// replaceKey gives j a key, which may refer to j's body, and its heirs, both of which the
-// job of task was had.
-func (f *function) replaceKey(key taskKey, j *job, task, was *Task) {
-	delete(f.uniques, key) // an assignment would keep the old key, with the other's body
-	f.uniques[key] = j
+// replaceKey gives j, the job of task, the key of owner, the job of was, and its heirs.
+func (f *function) replaceKey(key taskKey, j *job, task *Task, owner *job, was *Task) {
+	f.keys.remove(key, task.hash, owner)
+	f.keys.add(key, task.hash, j)
 	task.keyed = true
 	task.heirs, was.heirs = was.heirs, nil
 }
@@ -120,7 +120,7 @@ func (s *Shard) forgetKey(j *job, task *Task) {
 	key, _ := task.keyOf(s.body(j))
 	f := s.tubeOf(j).function
 	if task.heir > 0 {
-		first := s.taskOf(f.uniques[key])
+		first := s.taskOf(s.withKey(f, key, task.hash))
 		heap.Remove(first.heirs, int(task.heir-1))
 		return
 	}
@@ -128,12 +128,12 @@ func (s *Shard) forgetKey(j *job, task *Task) {
 	if h := task.heirs; h != nil && h.Len() > 0 {
 		next := heap.Pop(h).(heir)
 		key, _ = next.task.keyOf(s.body(next.job))
-		f.replaceKey(key, next.job, next.task, task)
+		f.replaceKey(key, next.job, next.task, j, task)
 		return
 	}
 	task.heirs = nil
-	remove(&f.uniques, &f.most, key)
-	if len(f.uniques) == 0 {
+	f.keys.remove(key, task.hash, j)
+	if f.keys.len() == 0 {
 		last := s.keyed[len(s.keyed)-1]
 		s.keyed[f.place], last.place = last, f.place
 		s.keyed[len(s.keyed)-1] = nil
