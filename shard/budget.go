@@ -12,8 +12,9 @@ import (
 type Budget struct {
 	max   int64 // bytes; 0 for no cap
 	slack int64 // bytes
+	spare int   // chunks that each shard may have without jobs in them
 	refusals
-	_    [32]byte     // every put reads what is above, so it shares no cache line with used
+	_    [24]byte     // every put reads what is above, so it shares no cache line with used
 	used atomic.Int64 // as reported; shards write it, and clients for large bodies
 	peak
 
@@ -23,7 +24,7 @@ type Budget struct {
 // NewBudget returns a cap of max bytes, 0 for none, for that many shards.
 func NewBudget(max int64, shards int) *Budget {
 	max = min(max, math.MaxInt64/4) // so that sums do not overflow
-	b := &Budget{max: max, slack: 64 << 10, refusals: refusals{news: make(chan struct{}, 1)}, peak: peak{fallen: make(chan struct{}, 1)}}
+	b := &Budget{max: max, slack: 64 << 10, spare: sparesOf(max, shards), refusals: refusals{news: make(chan struct{}, 1)}, peak: peak{fallen: make(chan struct{}, 1)}}
 	if max != 0 {
 		b.slack = min(b.slack, max/int64(16*shards))
 	}

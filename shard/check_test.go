@@ -418,7 +418,7 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 		if c.number != uint32(i) || c.used != used[uint32(i)] || c.used > 0 && (c.used+free)*c.slot != c.fresh {
 			fail("chunk %d (%d) counts %d used slots for %d, %d free up to %d", i, c.number, c.used, used[uint32(i)], free, c.fresh)
 		}
-		idle := slices.Contains(s.slab.spare, c) || slices.Contains(s.slab.empty, c)
+		idle := slices.Contains(s.slab.spares.list, c) || slices.Contains(s.slab.empty, c)
 		if idle != (c.used == 0) || c.used > 0 && roomy[c] == c.full() {
 			fail("chunk %d, of %d used slots, is not where it belongs", i, c.used)
 		}

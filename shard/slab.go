@@ -12,9 +12,9 @@ import (
 //
 // A job is in a slot, with its body behind it. All slots of a chunk have one size, and a
 // free one is used again by the next job of that size. A chunk without jobs gives its
-// memory back to the system, unless it is one of a few that keep it (maxSpare), but it
-// keeps its addresses, for jobs of any size: as long as the slab lives, these never hold
-// anything but jobs. Chunks are small, since a single old job keeps all of one.
+// memory back to the system, sooner or later (see spares), but it keeps its addresses, for
+// jobs of any size: as long as the slab lives, these never hold anything but jobs. Chunks
+// are small, since a single old job keeps all of one.
 //
 // So the slab may take more memory than the slots in use: as jobs go, those that stay
 // keep their chunks, where jobs of other sizes find no room. What exceeds one chunk for
@@ -25,7 +25,7 @@ import (
 // slots; see table.
 type slab struct {
 	chunks []*chunk // by number
-	spare  []*chunk // without jobs, with memory
+	spares          // without jobs, with memory
 	empty  []*chunk // without memory
 	// room lists the chunks with free slots, by the size of their slots in slotSteps.
 	room [maxSlot/slotStep + 1]*chunk
@@ -76,9 +76,6 @@ func (s *slab) growth(size int) int64 {
 	}
 	return excess(after) - excess(s.unused)
 }
-
-// maxSpare is how many chunks without jobs keep their memory.
-const maxSpare = 8
 
 // region is memory mapped from the system. It is unmapped when the collector finds that
 // no chunk refers to it any more.
@@ -149,7 +146,7 @@ func (c *chunk) full() bool { return c.free == nil && c.fresh+c.slot > chunkSize
 // chunk returns a chunk without jobs, for slots of that size; nil if the system
 // has no memory.
 func (s *slab) chunk(slot uint32) *chunk {
-	c := pop(&s.spare)
+	c := s.spares.take()
 	if c == nil {
 		c = pop(&s.empty)
 	}
@@ -194,10 +191,13 @@ func newRegion(size int) *region {
 
 // retire sets a chunk without jobs aside.
 func (s *slab) retire(c *chunk) {
-	if len(s.spare) < maxSpare {
-		s.spare = append(s.spare, c)
-		return
+	if !s.spares.keep(c) {
+		s.giveBack(c)
 	}
+}
+
+// giveBack gives the memory of a chunk without jobs to the system.
+func (s *slab) giveBack(c *chunk) {
 	_ = unix.Madvise(c.memory, unix.MADV_DONTNEED) // if it fails, as for locked memory, the memory stays
 	s.empty = append(s.empty, c)
 }

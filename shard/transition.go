@@ -219,6 +219,7 @@ func (s *Shard) discard(j *job) {
 	n := footprint(int(j.size))
 	t.jobs--
 	s.free(j)
+	s.scheduleSpares()
 	s.memory.charge(s.moreExcess() - n)
 	s.drop(t)
 }
