@@ -84,6 +84,31 @@ func TestFlushOld(t *testing.T) {
 	}
 }
 
+// Answers to many commands leave at once if the client has a core to read them on.
+func TestFlushEarly(t *testing.T) {
+	for _, idle := range []bool{true, false} {
+		_, p := newMachine(2, nil)
+		p.coreIdle.Store(idle)
+		h := newHarness(t, Config{Processors: p})
+		p.mu.Lock() // so that nobody looks
+		defer p.mu.Unlock()
+		c := h.dial()
+		c.send("a\nearly\nhold\nb\n")
+		e := h.blocked()
+		if idle {
+			c.want("a")
+		}
+		if is := e.c.queued() == 0; is != idle {
+			t.Errorf("%d bytes are queued; a core is idle: %t", e.c.queued(), idle)
+		}
+		h.release <- struct{}{}
+		if !idle {
+			c.want("a")
+		}
+		c.want("HELD", "b")
+	}
+}
+
 // Every byte may be the last of a read.
 func TestTornInput(t *testing.T) {
 	h := newHarness(t, Config{})

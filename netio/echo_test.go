@@ -11,6 +11,7 @@ package netio
 //	-> hold\n             <- HELD\n when the test says so, whatever Hangup and
 //	                      Abort say
 //	-> on\n               goes on with Conn.FlushOld
+//	-> early\n            goes on with Conn.FlushEarly
 //	-> slow\n             nothing, for longer than answers may wait
 //	-> panic\n            closes the connection, as does
 //	-> quit\n
@@ -307,6 +308,8 @@ func (e *echo) Serve(in []byte) (n int, err error) {
 			e.c.Write([]byte("HELD\n"))
 		case "on\n":
 			e.c.FlushOld()
+		case "early\n":
+			e.c.FlushEarly()
 		case "slow\n":
 			time.Sleep(2 * maxUnsent)
 		default:

@@ -244,6 +244,17 @@ func (c *Conn) FlushOld() {
 	}
 }
 
+// FlushEarly is FlushOld for a session that has answered many commands at once. If a core is idle it flushes the answers in any
+// case, since the client may then go on with them while the rest of its commands are served. If none is, that would only be one
+// more write.
+func (c *Conn) FlushEarly() {
+	if c.srv.pulse.processors.hasIdleCore() {
+		c.Flush()
+	} else {
+		c.FlushOld()
+	}
+}
+
 // writeOut writes what is queued. The first attempt goes straight to the descriptor, which the callback of raw.Read keeps
 // open.
 func (c *Conn) writeOut() error {

@@ -36,6 +36,10 @@ type Processors struct {
 
 	awake atomic.Int32 // how many servers have connections that are awake
 
+	// coreIdle says that a core had nothing to do of late. It changes at a look at most; any goroutine may read it. While the
+	// process uses little of a core it is not known, and false.
+	coreIdle atomic.Bool
+
 	mu sync.Mutex // guards what follows; a look that does not get it at once is skipped
 
 	// When the last look was, and what it found.
@@ -99,6 +103,7 @@ const (
 	muchWaiting = 0.25 // of the time in which threads run: begins an experiment
 	littleIdle  = 0.3  // cores: allows one
 	muchIdle    = 0.4  // cores: ends it
+	coreIsIdle  = 0.6  // cores: with more, one is taken to be idle
 	spare       = 0.1  // cores less than were used will do, since threads that do not wait for each other use less
 	asMuch      = 0.92 // of what was written before
 )
@@ -158,6 +163,7 @@ func (p *Processors) look(now time.Time) {
 	}
 	known := p.idleKnown
 	p.idle, p.idleKnown = idle, true
+	p.setCoreIdle(p.idleCores > coreIsIdle)
 	if !known || p.idleCores > littleIdle && !p.reduced && p.rateDuring == 0 {
 		p.countKnown, p.looks, p.reasons = false, 0, 0
 		return
@@ -278,8 +284,19 @@ func (p *Processors) end(why string) {
 // forget discards what was seen so far. No experiment is running.
 func (p *Processors) forget() {
 	p.idleKnown, p.countKnown = false, false
+	p.setCoreIdle(false)
 	p.term, p.looks, p.reasons, p.rateDuring = 0, 0, 0, 0
 }
+
+// setCoreIdle sets coreIdle, which all cores read, only if that changes it.
+func (p *Processors) setCoreIdle(is bool) {
+	if p.coreIdle.Load() != is {
+		p.coreIdle.Store(is)
+	}
+}
+
+// hasIdleCore reports whether a core had nothing to do of late. Any goroutine may call it, also on nil.
+func (p *Processors) hasIdleCore() bool { return p != nil && p.coreIdle.Load() }
 
 // wake is called when a server's connections wake up after a pause, before the server calls look.
 func (p *Processors) wake() {

@@ -276,6 +276,25 @@ func TestIdleTimeComesInSteps(t *testing.T) {
 	}
 }
 
+// A core is idle when one was for a while, and the process does something.
+func TestIdleCore(t *testing.T) {
+	at := moment{used: 1, idle: 1, written: 1e6}
+	m, p := newMachine(2, func(int) moment { return at })
+	for _, tt := range []struct {
+		used, idle float64
+		is         bool
+	}{{1, 1, true}, {1.5, 0.5, false}, {0.6, 0.9, true}, {0.3, 1.7, false}, {0.6, 0.9, true}, {1, 0, false}} {
+		at.used, at.idle = tt.used, tt.idle
+		m.run(p, time.Second)
+		if p.hasIdleCore() != tt.is {
+			t.Errorf("%v cores used, %v idle: a core is said to be idle: %t", tt.used, tt.idle, !tt.is)
+		}
+	}
+	if (*Processors)(nil).hasIdleCore() {
+		t.Error("a core is idle though nobody looks")
+	}
+}
+
 // Moments in which no thread waits, or a core is idle, do not add up to a reason.
 func TestWaitingHasToLast(t *testing.T) {
 	n := 0

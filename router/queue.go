@@ -21,7 +21,7 @@ func (c *Client) New(op shard.Op) *shard.Request {
 // A request with Op None stands for a command that has its answer; it is
 // queued for its place among the others.
 func (c *Client) Queue(r *shard.Request) bool {
-	if c.many || len(c.queue)-c.head >= maxRun {
+	if c.many || c.Full() {
 		c.undo()
 		return false
 	}
@@ -37,6 +37,9 @@ func (c *Client) Queue(r *shard.Request) bool {
 	c.queue = append(c.queue, r)
 	return true
 }
+
+// Full tells whether as many requests are queued as Queue takes.
+func (c *Client) Full() bool { return len(c.queue)-c.head >= maxRun }
 
 // QueueAfter queues a request that Queue has refused, after it has called flush, which
 // awaits all that is queued and deals with the answers. If flush reports false the client

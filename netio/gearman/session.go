@@ -22,6 +22,7 @@ type conn interface {
 	Expect(something bool)
 	Flush() error
 	FlushOld()
+	FlushEarly()
 }
 
 // session is one connection's conversation. Like beanstalk's it turns its input into
@@ -123,7 +124,16 @@ func (s *session) end(f fault, err error) {
 // queue queues a request made by s.client.New, waiting until the engine can take it.
 func (s *session) queue(r *shard.Request) {
 	if !s.client.Queue(r) {
-		s.client.QueueAfter(func() bool { s.flush(); s.conn.FlushOld(); return true }, r)
+		full := s.client.Full()
+		s.client.QueueAfter(func() bool {
+			s.flush()
+			if full {
+				s.conn.FlushEarly()
+			} else {
+				s.conn.FlushOld()
+			}
+			return true
+		}, r)
 	}
 }
 

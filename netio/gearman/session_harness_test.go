@@ -177,6 +177,9 @@ func (p *peer) Flush() error {
 // FlushOld finds all of it old.
 func (p *peer) FlushOld() { p.Flush() }
 
+// FlushEarly finds a core idle.
+func (p *peer) FlushEarly() { p.Flush() }
+
 func (p *peer) ReadInto(dst []byte) {
 	if len(dst) > 0 {
 		p.dst = dst
