@@ -26,8 +26,9 @@ type Config struct {
 	LeastBody int    `json:"least_body,omitempty"` // the least bytes of a body, whatever Body says: room for the header
 	Content   string `json:"content"`
 	Priority  Dist   `json:"priority"`
-	Delay     Dist   `json:"delay"` // seconds
-	TTR       int    `json:"ttr"`   // seconds
+	Delay     Dist   `json:"delay"`            // seconds
+	TTR       int    `json:"ttr"`              // seconds
+	Unique    int    `json:"unique,omitempty"` // bytes of each Gearman job's unique; 0 for none
 
 	Rate    Rate `json:"rate,omitzero"` // over all connections
 	Poisson bool `json:"poisson,omitempty"`
@@ -77,6 +78,7 @@ func (c *Config) Validate() error {
 	bad(c.Duration <= 0, "--duration %v: must be more than 0", c.Duration)
 	bad(c.WarmUp < 0, "--warm-up %v: must not be negative", c.WarmUp)
 	bad(c.Grace <= 0, "--grace %v: must be more than 0", c.Grace)
+	bad(c.Unique != 0 && (c.Unique < leastUnique || c.Unique > mostUnique), "--unique %d: must be 0, or from %d to %d", c.Unique, leastUnique, mostUnique)
 	if _, most := c.Body.Bounds(); most > maxBody {
 		bad(true, "--body %s: the protocol's largest body is 1 GiB", c.Body)
 	}
@@ -173,6 +175,9 @@ func (c *Config) Describe() string {
 		say("bodies of %d bytes, the minimum here", c.LeastBody)
 	default:
 		say("bodies of %s bytes, but at least %d", c.Body, c.LeastBody)
+	}
+	if c.Unique > 0 {
+		say("uniques of %d", c.Unique)
 	}
 	if c.longestDelay() > 0 {
 		say("delays of %s s", c.Delay)

@@ -6,15 +6,20 @@ package perf
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 )
 
 // A gearmanConn is what a connection of a Gearman load has besides the ring of
 // commands in flight. Those are the ones that are answered in order: SUBMIT_JOB,
 // SUBMIT_JOB_BG and GRAB_JOB. It belongs to the driver's goroutine.
 type gearmanConn struct {
-	// Of a client: what precedes the workload of each job, its foreground jobs
-	// under way, and the indices of free slots.
+	// Of a client: what precedes the workload of each job; in that the digits by which
+	// uniques differ, nil if there are none; the number of the last job, from which these
+	// are made; its foreground jobs under way, and the indices of free slots.
 	submit []byte
+	digits []byte
+	jobs   uint64
 	slots  []slot
 	free   []int32
 
@@ -36,14 +41,31 @@ type slot struct {
 	handle    [maxHandle]byte
 }
 
-func newGearmanConn(g *group, function string) *gearmanConn {
-	gc := &gearmanConn{}
+// The bytes that a unique may have: at least the digits of a job's number and of its
+// connection's, at most what gearmand takes.
+const (
+	jobDigits   = 10
+	leastUnique = jobDigits + 6
+	mostUnique  = 64
+)
+
+// newGearmanConn makes that of the connection with that number. A client submits jobs to
+// the function, with uniques of that many bytes; a worker has no function.
+func newGearmanConn(g *group, function string, unique int, number int32) *gearmanConn {
+	gc := &gearmanConn{jobs: rand.Uint64()} // another load may have left jobs
 	if function == "" {
 		return gc
 	}
-	// The unique is empty, so that no job is coalesced with another.
 	gc.submit = append(gc.submit, function...)
-	gc.submit = append(gc.submit, 0, 0)
+	gc.submit = append(gc.submit, 0)
+	if unique > 0 {
+		text := fmt.Sprintf("%0*x%06x-", jobDigits, 0, number) + strings.Repeat("sheafperf-", mostUnique/10)
+		gc.submit = append(gc.submit, text[:unique]...)
+	}
+	gc.submit = append(gc.submit, 0)
+	if unique > 0 {
+		gc.digits = gc.submit[len(function)+1:][:jobDigits]
+	}
 	gc.slots = make([]slot, g.depth)
 	for i := range gc.slots {
 		gc.free = append(gc.free, int32(i))
@@ -84,6 +106,14 @@ func (d *driver) sendPacket(c *conn, p *pending) {
 	}
 }
 
+// numberJob gives the job that is submitted next a unique of its own.
+func (gc *gearmanConn) numberJob() {
+	gc.jobs++
+	for n, i := gc.jobs, len(gc.digits)-1; i >= 0; n, i = n>>4, i-1 {
+		gc.digits[i] = "0123456789abcdef"[n&15]
+	}
+}
+
 // submit appends a job.
 func (d *driver) submit(c *conn, p *pending) {
 	w, gc := d.load.wire, c.gearman
@@ -95,6 +125,7 @@ func (d *driver) submit(c *conn, p *pending) {
 	if p.op == opSubmit {
 		kind = packetSubmit
 	}
+	gc.numberJob()
 	c.out = appendPacketHeader(c.out, kind, len(gc.submit)+size)
 	c.out = append(c.out, gc.submit...)
 	at := len(c.out)

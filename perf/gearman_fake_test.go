@@ -53,6 +53,8 @@ type gearmanFake struct {
 	functions map[string][]*gearmanJob // those that wait
 	last      int
 	result    []byte // of the job before
+	unique    int    // how long uniques have to be
+	uniques   map[string]bool
 	wg        sync.WaitGroup
 }
 
@@ -69,7 +71,8 @@ func newGearmanFake(tb testing.TB, f gearmanFlaws) *gearmanFake {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	s := &gearmanFake{gearmanFlaws: f, tb: tb, l: l, conns: make(map[*gearmanFakeConn]bool), functions: make(map[string][]*gearmanJob)}
+	s := &gearmanFake{gearmanFlaws: f, tb: tb, l: l, conns: make(map[*gearmanFakeConn]bool),
+		functions: make(map[string][]*gearmanJob), unique: 36, uniques: make(map[string]bool)}
 	s.wg.Go(func() {
 		for {
 			nc, err := l.Accept()
@@ -229,9 +232,12 @@ func (s *gearmanFake) command(c *gearmanFakeConn, t packetType, body []byte) boo
 
 func (s *gearmanFake) submit(c *gearmanFakeConn, t packetType, body []byte) bool {
 	args := bytes.SplitN(body, []byte{0}, 3)
-	if len(args) != 3 || len(args[1]) > 0 {
-		s.tb.Errorf("the fake got a %v %q", t, body)
+	if len(args) != 3 || len(args[1]) != s.unique || s.uniques[string(args[1])] {
+		s.tb.Errorf("the fake got a %v %.200q: want a unique of %d bytes that no other job has had", t, body, s.unique)
 		return false
+	}
+	if s.unique > 0 {
+		s.uniques[string(args[1])] = true
 	}
 	s.last++
 	n := s.last

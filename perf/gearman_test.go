@@ -104,10 +104,16 @@ func TestGearmanScenarios(t *testing.T) {
 		{"gearman-foreground", "round trip", func(c *Config) { c.Rate = Rate{jobs: 1000} }},
 		{"gearman-background", "submit", func(c *Config) { c.Tubes = 3 }},
 		{"gearman-background", "submit", func(c *Config) { c.Body, c.Rate = Fixed(0), Rate{jobs: 2000} }},
+		{"gearman-background", "submit", func(c *Config) { c.Unique = 0 }},
+		{"gearman-background", "submit", func(c *Config) { c.Unique = 64 }},
+		{"gearman-foreground", "round trip", func(c *Config) { c.Unique = 16 }},
 		{"gearman-grab", "grab", func(c *Config) { c.Depth = 8 }},
 		{"gearman-grab", "grab", func(c *Config) { c.Tubes = 20 }},
 	} {
 		f := newGearmanFake(t, gearmanFlaws{})
+		c := Config{Unique: f.unique}
+		tt.change(&c)
+		f.unique = c.Unique
 		res := runGearman(t, &Target{Name: "fake", Addr: f.addr()}, tt.scenario, tt.change)
 		l := &res.Loads[0]
 		if l.Latency[0].Name != tt.latency || l.Answers != l.Jobs {

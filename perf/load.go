@@ -172,7 +172,7 @@ func (c *conn) connect(ctx context.Context, addr string, i int) error {
 	}
 	talk := t.subscribe
 	if c.driver.load.gearman {
-		c.gearman = newGearmanConn(c.group, c.tube)
+		c.gearman = newGearmanConn(c.group, c.tube, c.driver.load.cfg.Unique, c.number)
 		talk = t.register
 	}
 	if err := talk(c.tube, watch); err != nil {

@@ -42,7 +42,7 @@ func (s *Scenario) Unused() (flags []string) {
 	}{
 		{"connections", c.Connections > 0}, {"producers", c.Producers > 0}, {"workers", c.Workers > 0},
 		{"jobs", c.Jobs > 0}, {"beside", c.Beside > 0}, {"sync", c.Sync != ""},
-		{"priority", !s.Gearman}, {"delay", !s.Gearman && !s.atOnce}, {"ttr", !s.Gearman}, {"watch", !s.puts},
+		{"priority", !s.Gearman}, {"delay", !s.Gearman && !s.atOnce}, {"ttr", !s.Gearman}, {"unique", s.Gearman}, {"watch", !s.puts},
 		{"rate", !s.Restarts}, {"poisson", !s.Restarts}, {"warm-up", !s.Restarts}, {"duration", !s.Restarts}, {"grace", !s.Restarts},
 	} {
 		if !n.is {
@@ -75,6 +75,8 @@ func (s *Scenario) Fit(c Config) Config {
 			c.Delay = s.Config.Delay
 		case "ttr":
 			c.TTR = s.Config.TTR
+		case "unique":
+			c.Unique = 0
 		case "watch":
 			c.Watch = s.Config.Watch
 		case "rate":

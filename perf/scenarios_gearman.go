@@ -19,11 +19,13 @@ package perf
 //	                     waiting matters: gearmand looks them up in lists, which
 //	                     with 100,000 jobs are a hundred jobs long.
 //
-// Jobs have an empty unique, so none is coalesced with another. Results of
-// foreground jobs are as long as their workloads (gearman_packet.go); those of
+// Each job has another unique, so none is coalesced with another; the server has to
+// find that out. It is as long as those that libgearman gives to jobs whose client
+// names none, and with it the gearman tool and PHP's extension. Results of foreground jobs are as long as their workloads (gearman_packet.go); those of
 // background jobs, which nobody gets, are empty.
 
 func gearmanScenarios() []*Scenario {
+	base := base.with(func(c *Config) { c.Unique = 36 })
 	return []*Scenario{
 		{Name: "gearman-foreground", About: "Gearman: from SUBMIT_JOB to WORK_COMPLETE, with workers that sleep", run: runForeground, Gearman: true,
 			names:  [2]string{"", "round trip"},

@@ -63,6 +63,7 @@ func loadFlags(fs *pflag.FlagSet, c *perf.Config) {
 	fs.Var(&c.Priority, "priority", "put with priority `PRI`, a number or a distribution")
 	fs.Var(&c.Delay, "delay", "put with a delay of `SECONDS`, a number or a distribution")
 	fs.IntVar(&c.TTR, "ttr", c.TTR, "put with a time to run of `SECONDS`")
+	fs.IntVar(&c.Unique, "unique", c.Unique, "submit Gearman's jobs with uniques of `BYTES`, each another; 0 for none, or 16 to 64")
 	fs.VarP(&c.Rate, "rate", "r", "open loop: `N` jobs a second, or a share, such as 70%, of what a closed loop does just before,\n"+
 		"then with 8 times its depth if that is 2 or more; latencies count from when jobs were due; 0 is a closed loop alone")
 	fs.BoolVar(&c.Poisson, "poisson", c.Poisson, "let jobs of the open loop arrive at random intervals")
