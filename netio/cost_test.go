@@ -141,6 +141,26 @@ func TestNoAllocationPerRequest(t *testing.T) {
 	}
 }
 
+// Nor does a connection allocate whose answers, between two parks, sometimes fit into a
+// small buffer and sometimes do not.
+func TestNoAllocationForPipelinesOfAllLengths(t *testing.T) {
+	if raceDetector {
+		t.Skip("not with the race detector")
+	}
+	h := newHarness(t, Config{})
+	fd := blockingClient(t, h)
+	const line = "big 500\n"
+	requests, buf := []byte(strings.Repeat(line, 40)), make([]byte, 40*501)
+	got := testing.AllocsPerRun(1000, func() {
+		for _, n := range []int{1, 12, 3, 1, 40} {
+			ask(t, fd, requests[:n*len(line)], buf[:n*501])
+		}
+	})
+	if got > 0 {
+		t.Errorf("%v allocations for five requests", got)
+	}
+}
+
 func BenchmarkEcho(b *testing.B) {
 	h := newHarness(b, Config{})
 	for _, depth := range []int{1, 64} {

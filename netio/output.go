@@ -31,6 +31,10 @@ const (
 	outMin  = 4 << 10
 	outDeep = 64 << 10
 
+	// deepParks is for how many parks a connection that has pipelined is taken to do so still. What it writes between two parks
+	// may be more than outMin now and less then, and each time a small buffer grows it becomes garbage.
+	deepParks = 100
+
 	// iovMax is the kernel's UIO_MAXIOV: the most segments one writev takes.
 	iovMax = 1024
 )
@@ -60,7 +64,7 @@ type output struct {
 
 	untold int64 // bytes written that Server.sent does not have yet
 
-	deep   bool  // peak was more than outMin at the last park: the next buffer comes from deepPool
+	deep   uint8 // for how many parks buffers come from deepPool, since peak was more than outMin
 	writes uint8 // how many there were, as far as it goes; starts at a different number in each connection
 
 	// About a write that has to wait: lastTaken is when the peer was last seen to take something, by sinceStart, 0 while no
@@ -159,7 +163,7 @@ func (c *Conn) Buf() *bytebufferpool.ByteBuffer {
 
 // newReplies returns an empty buffer, as large as the connection is likely to need before it parks.
 func (c *Conn) newReplies() *bytebufferpool.ByteBuffer {
-	if !c.deep {
+	if c.deep == 0 {
 		return outPool.Get().(*bytebufferpool.ByteBuffer)
 	}
 	b := deepPool.Get()
@@ -339,7 +343,11 @@ func (c *Conn) releaseOutput() {
 		return
 	}
 	c.replies = nil
-	c.deep = c.peak > outMin
+	if c.peak > outMin {
+		c.deep = deepParks
+	} else if c.deep > 0 {
+		c.deep--
+	}
 	switch size := cap(b.B); {
 	case size >= outDeep:
 		b.B = b.B[:size]
