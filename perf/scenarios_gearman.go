@@ -21,8 +21,9 @@ package perf
 //
 // Each job has another unique, so none is coalesced with another; the server has to
 // find that out. It is as long as those that libgearman gives to jobs whose client
-// names none, and with it the gearman tool and PHP's extension. Results of foreground jobs are as long as their workloads (gearman_packet.go); those of
-// background jobs, which nobody gets, are empty.
+// names none, and with it the gearman tool and PHP's extension. Results of foreground
+// jobs are as long as their workloads (gearman_packet.go); those of background jobs,
+// which nobody gets, are empty.
 
 func gearmanScenarios() []*Scenario {
 	base := base.with(func(c *Config) { c.Unique = 36 })
