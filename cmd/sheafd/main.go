@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -258,10 +259,12 @@ func exitOnSecondSignal(log *slog.Logger, signals <-chan os.Signal, first time.T
 
 func newLogger(o *options) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: o.level(), AddSource: o.verbosity > 1, ReplaceAttr: asText}
-	if o.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(stderr, opts))
-	}
-	return slog.New(slog.NewTextHandler(stderr, opts))
+	return stderr.logger(func(w io.Writer) slog.Handler {
+		if o.logFormat == "json" {
+			return slog.NewJSONHandler(w, opts)
+		}
+		return slog.NewTextHandler(w, opts)
+	})
 }
 
 // asText makes addresses and durations be logged as text, such as 127.0.0.1:11300 and 5s.

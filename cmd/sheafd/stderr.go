@@ -4,8 +4,8 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -38,6 +38,7 @@ type writeBehind struct {
 	wake chan struct{} // has room for one token: there is something to pass on
 
 	mu      sync.Mutex    // guards what follows; not held while to is written to
+	own     *slog.Logger  // writes to to; says how many were dropped
 	lines   [][]byte      // each one Write
 	size    int           // of lines, in bytes
 	dropped int           // after the last of lines
@@ -45,9 +46,18 @@ type writeBehind struct {
 }
 
 func newWriteBehind(to io.Writer) *writeBehind {
-	w := &writeBehind{to: to, wake: make(chan struct{}, 1)}
+	w := &writeBehind{to: to, wake: make(chan struct{}, 1), own: slog.New(slog.NewTextHandler(to, nil))}
 	go w.run()
 	return w
+}
+
+// logger returns a Logger that writes to w. What w has to say itself has the same form from
+// then on.
+func (w *writeBehind) logger(handler func(io.Writer) slog.Handler) *slog.Logger {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.own = slog.New(handler(w.to))
+	return slog.New(handler(w))
 }
 
 // Write keeps a copy of p, a whole line. It always succeeds.
@@ -91,14 +101,14 @@ func (w *writeBehind) poke() {
 func (w *writeBehind) run() {
 	for range w.wake {
 		w.mu.Lock()
-		lines, dropped, passed := w.lines, w.dropped, w.passed
+		lines, dropped, passed, own := w.lines, w.dropped, w.passed, w.own
 		w.lines, w.size, w.dropped, w.passed = nil, 0, 0, nil
 		w.mu.Unlock()
 		for _, line := range lines {
 			w.to.Write(line)
 		}
 		if dropped > 0 {
-			fmt.Fprintf(w.to, "sheafd: %d lines of the log were dropped: nobody has read it\n", dropped)
+			own.Warn("lines of the log were dropped: nobody has read it", "lines", dropped)
 		}
 		if passed != nil {
 			close(passed)

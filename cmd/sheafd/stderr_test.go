@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,6 +25,14 @@ func TestWriteBehind(t *testing.T) {
 		pipe := make(blocked)
 		w := newWriteBehind(pipe)
 		defer close(w.wake)
+		w.logger(func(w io.Writer) slog.Handler {
+			return slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}})
+		})
 		line := func(i int) string { return fmt.Sprintf("%d %s\n", i, strings.Repeat("x", 1<<20)) }
 		write := func(i int) { fmt.Fprint(w, line(i)) }
 		reads := func(want string) {
@@ -49,7 +59,7 @@ func TestWriteBehind(t *testing.T) {
 		}
 		synctest.Wait() // the line about the others is being written
 		write(8)
-		reads("sheafd: 4 lines of the log were dropped: nobody has read it\n")
+		reads(`{"level":"WARN","msg":"lines of the log were dropped: nobody has read it","lines":4}` + "\n")
 		reads(line(8))
 
 		write(9)
