@@ -26,7 +26,7 @@
 //
 // A request that arrives alone costs one read and one write; no read is made only to see EAGAIN. The tail of a body and
 // the commands behind it arrive in one readv. The answers to what a pipelining client sent in one go leave in one write,
-// unless serving it takes long: see Conn.FlushOld.
+// unless serving it takes long (Conn.FlushOld), or a core is idle (Conn.FlushEarly).
 //
 // With clients on the same machine and under full load, a thread that never sleeps keeps clients from reading their
 // answers until the kernel's scheduler takes the core from it. So a connection yields now and then (sched_yield(2), see

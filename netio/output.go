@@ -248,7 +248,7 @@ func (c *Conn) FlushOld() {
 	}
 }
 
-// FlushEarly is FlushOld for a session that has answered many commands at once. If a core is idle it flushes the answers in any
+// FlushEarly is FlushOld for a session that has answered many commands at once. If a core is known to be idle it flushes the answers in any
 // case, since the client may then go on with them while the rest of its commands are served. If none is, that would only be one
 // more write.
 func (c *Conn) FlushEarly() {

@@ -147,23 +147,21 @@ func (p *Processors) look(now time.Time) {
 	used := p.system.usage()
 	cores := float64(used-p.used) / float64(span)
 	p.at, p.used = now, used
-	if !p.reduced && (now.Before(p.next) || cores < leastUse) {
+	if !p.reduced && cores < leastUse {
+		p.idleKnown = false
+		p.setCoreIdle(false)
 		p.forget()
 		return
 	}
-	idle, err := p.system.idle()
+	known, err := p.lookAtIdle(span)
 	if err != nil {
 		p.untold(err)
 		return
 	}
-	if p.idleKnown {
-		p.idleCores += (float64(idle-p.idle)/float64(span) - p.idleCores) / 4
-	} else {
-		p.idleCores = littleIdle // so the next look makes it more or less than that
+	if !p.reduced && now.Before(p.next) {
+		p.forget()
+		return
 	}
-	known := p.idleKnown
-	p.idle, p.idleKnown = idle, true
-	p.setCoreIdle(p.idleCores > coreIsIdle)
 	if !known || p.idleCores > littleIdle && !p.reduced && p.rateDuring == 0 {
 		p.countKnown, p.looks, p.reasons = false, 0, 0
 		return
@@ -183,6 +181,23 @@ func (p *Processors) look(now time.Time) {
 	default:
 		p.begin(cores, waited)
 	}
+}
+
+// lookAtIdle updates idleCores, the last look being so long ago. It reports whether that was known before.
+func (p *Processors) lookAtIdle(span time.Duration) (known bool, err error) {
+	idle, err := p.system.idle()
+	if err != nil {
+		return false, err
+	}
+	known = p.idleKnown
+	if known {
+		p.idleCores += (float64(idle-p.idle)/float64(span) - p.idleCores) / 4
+	} else {
+		p.idleCores = littleIdle // so the next look makes it more or less than that
+	}
+	p.idle, p.idleKnown = idle, true
+	p.setCoreIdle(p.idleCores > coreIsIdle)
+	return known, nil
 }
 
 // begin begins an experiment if there is reason to. After one has ended, it first finds out whether that had failed. It is
@@ -281,10 +296,9 @@ func (p *Processors) end(why string) {
 	}
 }
 
-// forget discards what was seen so far. No experiment is running.
+// forget discards what was seen so far, idle time apart. No experiment is running.
 func (p *Processors) forget() {
-	p.idleKnown, p.countKnown = false, false
-	p.setCoreIdle(false)
+	p.countKnown = false
 	p.term, p.looks, p.reasons, p.rateDuring = 0, 0, 0, 0
 }
 

@@ -290,6 +290,13 @@ func TestIdleCore(t *testing.T) {
 			t.Errorf("%v cores used, %v idle: a core is said to be idle: %t", tt.used, tt.idle, !tt.is)
 		}
 	}
+	at.used, at.idle = 1, 1
+	m.run(p, time.Second)
+	p.fail("the test says so") // and none is tried for seconds
+	m.run(p, time.Second)
+	if !p.hasIdleCore() {
+		t.Error("after an experiment no core is idle")
+	}
 	if (*Processors)(nil).hasIdleCore() {
 		t.Error("a core is idle though nobody looks")
 	}

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"unsafe"
 )
@@ -165,10 +164,8 @@ func (s *Shard) check() error {
 			if asleep > f.workers || f.workers > t.watching {
 				fail("function %s has %d workers asleep of %d, in a tube that %d watch", name, asleep, f.workers, t.watching)
 			}
-			for _, j := range f.keys.all() {
-				if s.job(j.id) != j || s.tubeOf(j) != t || s.taskOf(j) == nil || !s.taskOf(j).keyed || j.state == buried {
-					fail("function %s has a job with a key that is none", name)
-				}
+			if err := s.checkKeys(f, t); err != nil {
+				fail("function %s: %v", name, err)
 			}
 			if f.keys.len() > 0 {
 				keyed++
@@ -407,6 +404,9 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 			last = c
 		}
 	}
+	if s.slab.spares.most != s.cfg.Budget.spare {
+		fail("%d chunks may be spare, want %d", s.slab.spares.most, s.cfg.Budget.spare)
+	}
 	for i, c := range s.slab.chunks {
 		free := uint32(0)
 		for j := c.free; j != nil && c.used > 0; j = j.next {
@@ -449,11 +449,37 @@ func (s *Shard) checkStore(fail func(string, ...any)) {
 // len is how many have numbers.
 func (t *table[T]) len() int { return len(t.all) - len(t.free) }
 
-// all returns the jobs that have a key.
-func (t *keyTable) all() []*job {
-	jobs := slices.Collect(maps.Values(t.others))
-	for _, ref := range t.byHash {
-		jobs = append(jobs, ref.job())
+// checkKeys tells what is wrong with the table of f's keys, which is t's.
+func (s *Shard) checkKeys(f *function, t *Tube) error {
+	keyed := 0
+	for j := range s.all() {
+		if s.tubeOf(j) == t && j.tasked != 0 && s.taskOf(j).keyed {
+			keyed++
+		}
 	}
-	return jobs
+	if keyed != f.keys.len() {
+		return fmt.Errorf("%d jobs have keys, %d are in the table", keyed, f.keys.len())
+	}
+	has := func(j *job, key taskKey) bool {
+		if s.job(j.id) != j || s.tubeOf(j) != t || s.taskOf(j) == nil || !s.taskOf(j).keyed || j.state == buried {
+			return false
+		}
+		its, ok := s.taskOf(j).keyOf(s.body(j))
+		return ok && its == key && s.taskOf(j).hash == s.hash(key)
+	}
+	for hash, ref := range f.keys.byHash {
+		task := s.taskOf(ref.job())
+		if task == nil {
+			return fmt.Errorf("job %d has a key and no task", ref.job().id)
+		}
+		if key, _ := task.keyOf(s.body(ref.job())); hash != s.hash(key) || !has(ref.job(), key) {
+			return fmt.Errorf("job %d is found by the hash of another's key", ref.job().id)
+		}
+	}
+	for key, j := range f.keys.others {
+		if !has(j, key) {
+			return fmt.Errorf("job %d is found by another's key", j.id)
+		}
+	}
+	return nil
 }

@@ -110,7 +110,7 @@ func New(cfg Config) *Shard {
 	s.timer = time.AfterFunc(time.Hour, s.ring)
 	s.timer.Stop()
 	s.begin()
-	s.slab.spares.most = cfg.Budget.spare
+	s.slab.spares.most = cfg.Budget.spare // after begin, which may take over another slab
 	go s.run()
 	return s
 }

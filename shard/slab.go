@@ -25,7 +25,7 @@ import (
 // slots; see table.
 type slab struct {
 	chunks []*chunk // by number
-	spares          // without jobs, with memory
+	spares spares   // without jobs, with memory
 	empty  []*chunk // without memory
 	// room lists the chunks with free slots, by the size of their slots in slotSteps.
 	room [maxSlot/slotStep + 1]*chunk
@@ -192,12 +192,12 @@ func newRegion(size int) *region {
 // retire sets a chunk without jobs aside.
 func (s *slab) retire(c *chunk) {
 	if !s.spares.keep(c) {
-		s.giveBack(c)
+		s.unload(c)
 	}
 }
 
-// giveBack gives the memory of a chunk without jobs to the system.
-func (s *slab) giveBack(c *chunk) {
+// unload gives the memory of a chunk without jobs to the system.
+func (s *slab) unload(c *chunk) {
 	_ = unix.Madvise(c.memory, unix.MADV_DONTNEED) // if it fails, as for locked memory, the memory stays
 	s.empty = append(s.empty, c)
 }

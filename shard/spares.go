@@ -63,7 +63,7 @@ func (s *spares) expire(sh *Shard) int64 {
 	n := min(s.least-maxSpare, spareStep)
 	if n > 0 {
 		for _, c := range s.list[:n] {
-			sh.slab.giveBack(c)
+			sh.slab.unload(c)
 		}
 		s.list = slices.Delete(s.list, 0, n)
 		if s.least -= n; s.least > maxSpare {

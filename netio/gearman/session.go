@@ -124,7 +124,7 @@ func (s *session) end(f fault, err error) {
 // queue queues a request made by s.client.New, waiting until the engine can take it.
 func (s *session) queue(r *shard.Request) {
 	if !s.client.Queue(r) {
-		full := s.client.Full()
+		full := s.client.Full() // to serve so many took long enough that a write more does not matter
 		s.client.QueueAfter(func() bool {
 			s.flush()
 			if full {
