@@ -96,7 +96,7 @@ const (
 	trial       = 8               // looks until it is decided whether the experiment goes on; at the first, the rate is reset
 	leastTerm   = 4 * time.Second // how long it then goes on; doubled each time
 	mostTerm    = 30 * time.Second
-	leastDelay  = 4 * time.Second // before the next one after a failure; doubled each time
+	leastDelay  = time.Second // before the next one after a failure; doubled each time
 	mostDelay   = time.Minute
 
 	leastUse    = 0.5  // cores that the process has to use for an experiment
