@@ -151,6 +151,20 @@ func TestCheckOfAServerThatFails(t *testing.T) {
 	}
 }
 
+// A job that is there and does not come to the workers that wait for it is not
+// lost, since it comes once it is kicked; but all is not well.
+func TestCheckOfAServerThatKeepsJobs(t *testing.T) {
+	for _, scenario := range []string{"handoff", "fanin", "delayed"} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			v, err := checkBroken(t, flaws{keep: 20}, scenario, "")
+			if err == nil || !strings.HasPrefix(err.Error(), "of the jobs that were put, ") || !strings.Contains(err.Error(), " did not come within ") || v.Faults != 0 {
+				t.Errorf("%v\n%s", err, v.Report)
+			}
+		})
+	}
+}
+
 // Nothing is called right that was not looked at.
 func TestCheckOfNothing(t *testing.T) {
 	l := newLedger(0, 0)

@@ -117,11 +117,15 @@ func (c *conn) idle() bool {
 }
 
 // missing counts the jobs that were put and have not come to a worker. It is 0
-// where that is found out otherwise: the ledger knows it itself, and for a job of
-// Gearman's, its client's answer is missing.
+// where that is found out otherwise: for a job of Gearman's, its client's answer
+// is missing. The ledger learns later whether they are lost; here they have not
+// come to a worker that waits.
 func (l *load) missing() (n int64) {
-	if !l.hasWorkers || l.ledger != nil || l.gearman {
+	if !l.hasWorkers || l.gearman {
 		return 0
+	}
+	if l.ledger != nil {
+		return l.ledger.missing()
 	}
 	for _, d := range l.drivers {
 		n += d.put - d.done
