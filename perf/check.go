@@ -33,8 +33,11 @@ var DefaultChecks = []string{"mixed", "fanin", "handoff", "delayed"}
 // NOT_FOUND of a job that no client has begun to delete. There is no TIMED_OUT
 // while a job is ready; this is found if the job comes later, to a client that
 // asked after the TIMED_OUT or on the same connection. A job that was surely
-// ready is not passed over for a less urgent one of its tube; nothing else of
-// their order is checked.
+// ready is not passed over for a less urgent one of its tube, nor for an equally
+// urgent one with a higher id; nothing else of their order is checked.
+//
+// It is an error if a job does not come to workers that wait for it, though it is
+// there.
 //
 // The error is of a load that could not be carried out; the verdict beside it
 // says what was found until then.

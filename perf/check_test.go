@@ -359,6 +359,17 @@ func TestJobsThatArePassedOver(t *testing.T) {
 			t.Errorf("one that %s: %s", tt.name, l.report())
 		}
 
+		// The same where both are equally urgent, and the one that was put later came first.
+		l = newLedger(0, 0)
+		urgent, other = &pending{op: opPut, number: l.next("t", 0, 5)}, &pending{op: opPut, number: l.next("t", 0, 5)}
+		l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
+		l.answered(conns['d'], other, &reply{kind: inserted, id: []byte("2")}, 5)
+		reserve(tt.conns[1], other, tt.again, 30)
+		reserve(tt.conns[2], urgent, tt.asked, 40)
+		if l.faults[outOfTurn] != tt.fault || l.sum() != tt.fault {
+			t.Errorf("an older one that %s: %s", tt.name, l.report())
+		}
+
 		// The same where there is no other one, but a TIMED_OUT.
 		l = newLedger(0, 0)
 		urgent = &pending{op: opPut, number: l.next("t", 0, 5)}

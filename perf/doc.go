@@ -143,14 +143,18 @@
 //
 // Of the order of jobs, only what can be told from outside is checked
 // (ledger_order.go): a job that was put before a reserve was sent is not passed
-// over for a less urgent one of its tube, if it has had no delay and was never
-// released or kicked. What one connection sends takes effect in order, so this also
-// holds for commands that it sends together. Where workers wait, no job waits; so
-// this is for mixed, cycle and consume, with priorities that differ (--priority; in
-// mixed they do) and several jobs of a tube in flight. In the same way a TIMED_OUT
-// that was said while a job was ready is found once that job comes to a client that
-// surely asked later; if the job never comes, it is lost. The order of equally
-// urgent jobs, or across tubes, is not checked; nor is what stats say.
+// over for a less urgent one of its tube, nor for an equally urgent one with a
+// higher id, if it has had no delay and was never released or kicked. What one
+// connection sends takes effect in order, so this also holds for commands that it
+// sends together. Where workers wait, no job waits; so this is for mixed, cycle and
+// consume, where several jobs of a tube are in flight; for priorities they have to
+// differ (--priority; in mixed they do). In the same way a TIMED_OUT that was said
+// while a job was ready is found once that job comes to a client that surely asked
+// later; if the job never comes, it is lost. The order of jobs of different tubes is
+// not checked; nor is what stats say.
+//
+// A job that does not come to the workers that wait for it, until the load gives up
+// waiting, is an error, even if it comes once all tubes are kicked at the end.
 //
 // A job may come sooner than its delay says by 10 ms and a thousandth of the
 // longest delay: clocks differ. A plain load looks at delays as well where it

@@ -188,7 +188,7 @@ func (l *ledger) answered(c *conn, p *pending, r *reply, now int64) {
 		}
 	case r.kind == timedOut:
 		for tube := range c.watched {
-			l.history(tube).add(c, l.turns, p.due, now, noJob, nil)
+			l.history(tube).add(c, l.turns, p.due, now, noJob, 0, nil)
 		}
 	case r.kind == notFound:
 		l.notFound(p)

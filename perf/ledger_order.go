@@ -1,7 +1,7 @@
 package perf
 
 // What the ledger can tell of the order of jobs: that a ready one was passed
-// over, for a less urgent one or for a TIMED_OUT.
+// over, for a less urgent one, for a younger one or for a TIMED_OUT.
 
 import "math"
 
@@ -17,6 +17,7 @@ type servedReserve struct {
 	conn        *conn
 	turn        uint64
 	pri         uint64 // of the job
+	number      uint64 // its id
 	id          string
 }
 
@@ -32,14 +33,14 @@ func (l *ledger) history(tube string) *reserveHistory {
 	return r
 }
 
-func (r *reserveHistory) add(c *conn, turn uint64, asked, came int64, pri uint64, id []byte) {
-	r.last[r.next%len(r.last)] = servedReserve{asked, came, c, turn, pri, string(id)}
+func (r *reserveHistory) add(c *conn, turn uint64, asked, came int64, pri, number uint64, id []byte) {
+	r.last[r.next%len(r.last)] = servedReserve{asked, came, c, turn, pri, number, string(id)}
 	r.next++
 }
 
 // checkOrder finds out whether a job that had no delay, and now comes to c for the
-// first time, was passed over: for a less urgent job, or for a TIMED_OUT. That is
-// certain if the job's INSERTED was read before the other reserve was sent, and
+// first time, was passed over: for a less urgent job, for an equally urgent one
+// with a higher id, or for a TIMED_OUT. That is certain if the job's INSERTED was read before the other reserve was sent, and
 // this reserve was sent after the answer to the other was read: so the job was
 // ready all the time while the server chose. Equal times count, too, since an
 // answer is read before the clock is, and a command is sent after it. Commands of
@@ -52,15 +53,19 @@ func (l *ledger) checkOrder(c *conn, p *page, i int, id []byte, asked, now int64
 		wasReady := p.insertedAt[i] != 0 &&
 			(p.insertedAt[i] <= other.asked || p.putter[i] == other.conn && p.insertedTurn[i] < other.turn)
 		askedLater := other.came <= asked || c == other.conn
-		if other.pri <= pri || !wasReady || !askedLater {
+		behind := other.pri > pri || other.pri == pri && other.number > p.id[i]
+		if !behind || !wasReady || !askedLater {
 			continue
 		}
-		if other.pri == noJob {
+		switch other.pri {
+		case noJob:
 			l.fault(falseTimeout, "%s %d, when id %s of %s was ready", other.conn.group.name, other.conn.number, id, p.tube[i])
-		} else {
+		case pri:
+			l.fault(outOfTurn, "id %s came before id %s, which was ready; both have priority %d", other.id, id, pri)
+		default:
 			l.fault(wrongOrder, "id %s, with priority %d, came before id %s with priority %d, which was ready", other.id, other.pri, id, pri)
 		}
 		break // one fault a job
 	}
-	r.add(c, l.turns, asked, now, pri, id)
+	r.add(c, l.turns, asked, now, pri, p.id[i], id)
 }

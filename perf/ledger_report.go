@@ -20,6 +20,7 @@ const (
 	strangeTube
 	tooEarly
 	wrongOrder
+	outOfTurn
 	jobNotFound
 	falseTimeout
 	wrongFunction
@@ -37,6 +38,7 @@ var faultNames = [numFaults]string{
 	strangeTube:    "from tubes not watched",
 	tooEarly:       "before their delay was over",
 	wrongOrder:     "before a more urgent job",
+	outOfTurn:      "before an older job",
 	jobNotFound:    "NOT_FOUND for a job that exists",
 	falseTimeout:   "TIMED_OUT while a job was ready",
 	wrongFunction:  "under the name of another function",

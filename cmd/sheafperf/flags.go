@@ -88,7 +88,7 @@ Loads servers that speak beanstalkd's protocol or Gearman's, and measures or che
   compare   the same of several, in turn, A B A B, with ratios of neighbouring runs
   check     that no job is lost, damaged, mixed up with another or early, and that none comes
             again except after a release or a kick; exit status 1 if one is. Of the order of
-            jobs, only that none is passed over for a less urgent one of its tube
+            jobs, only that none is passed over for a less urgent or a younger one of its tube
   list      the scenarios, their presets and their numbers
 
 sheafperf COMMAND --help shows the flags, sheafperf COMMAND SCENARIO --help also a scenario's numbers.
