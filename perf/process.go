@@ -50,7 +50,7 @@ func (p *process) stop() error {
 	select {
 	case <-p.ended:
 		p.kill()
-		return fmt.Errorf("the server has ended by itself: %s\n%s", p.state(), p.tail.String())
+		return fmt.Errorf("the server has ended by itself: %s%s", p.state(), p.said())
 	default:
 	}
 	p.cmd.Process.Signal(syscall.SIGTERM)
@@ -60,6 +60,15 @@ func (p *process) stop() error {
 	}
 	p.kill()
 	return nil
+}
+
+// said returns the end of the process's output, to be put behind an error: on lines
+// of its own, or nothing.
+func (p *process) said() string {
+	if s := p.tail.String(); s != "" {
+		return "\n" + s
+	}
+	return ""
 }
 
 // A tail keeps the last 4 KiB of a server's output. The process's writer and

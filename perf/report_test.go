@@ -140,6 +140,28 @@ func TestReportOfABusyClient(t *testing.T) {
 	}
 }
 
+// A report says so where another process than the server was measured.
+func TestReportOfAnIdleProcess(t *testing.T) {
+	for _, tt := range []struct {
+		target Target
+		cpu    time.Duration
+		want   string
+	}{
+		{Target{Pid: 77}, 0, "process 77 took next to no CPU, so it is not the server, "},
+		{Target{Command: []string{"sh"}}, 10 * time.Microsecond, "the process that the command is took next to no CPU, "},
+		{Target{Pid: 77}, 300 * time.Microsecond, ""},
+	} {
+		s := newTestSession(t, "", "cycle", func(*Config) {})
+		s.target = &tt.target
+		m := measurement{elapsed: time.Second, threads: 1, rec: recorder{answers: 1000}}
+		m.server = serverUsage{procUsage: procUsage{known: true, cpu: tt.cpu}, span: time.Second, answers: 1000}
+		s.report(&m, &plan{})
+		if notes := strings.Join(s.result.Notes, "\n"); !strings.HasPrefix(notes, tt.want) || (notes == "") != (tt.want == "") {
+			t.Errorf("%v: %q, want %q", tt.cpu, notes, tt.want)
+		}
+	}
+}
+
 // A server's CPU is that of what was answered between two readings, also if these
 // were taken late.
 func TestCPUThatWasReadLate(t *testing.T) {

@@ -204,6 +204,8 @@ const (
 	// A thread of the client that is busy for more than this part of the time is
 	// suspected to be the bottleneck.
 	clientBusy = 0.9
+	// No server answers a command with less CPU: its process must be another.
+	leastCPU = 0.02 // µs
 	// An open loop has kept its rate if no more than this part of its jobs still
 	// waits to be sent at the end; so much may be due to a pause of the server.
 	lateJobs = 0.01
@@ -220,6 +222,13 @@ func (s *session) report(m *measurement, p *plan) Load {
 	}
 	if m.rec.noJobs > 0 && l.Jobs > 0 {
 		s.result.Figures = append(s.result.Figures, Figure{Load: l.Name, Name: "NO_JOB per job", Unit: "times", Value: float64(m.rec.noJobs) / float64(l.Jobs)})
+	}
+	if m.server.known && l.Server.CPUPerAnswer < leastCPU && l.Answers >= 1000 {
+		what, advice := "the process that the command is", "if a shell starts the server, have it exec that"
+		if !s.target.started() {
+			what, advice = fmt.Sprintf("process %d", s.target.Pid), "see --pid"
+		}
+		s.note("%s%s took next to no CPU, so it is not the server, and nor are CPU and memory the server's; %s", in, what, advice)
 	}
 	if m.busiest.Seconds() > clientBusy*l.Seconds {
 		advice := "; it has a thread for each CPU"

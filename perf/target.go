@@ -156,9 +156,9 @@ func (t *Target) waitUntilReady(ctx context.Context, p *process) error {
 		select {
 		case <-p.ended:
 			t.kill() // its children as well; and stop must not report its end once more
-			return fmt.Errorf("%s ended as soon as it was started: %s\n%s", t.Name, p.state(), p.tail.String())
+			return fmt.Errorf("%s ended as soon as it was started: %s%s", t.Name, p.state(), p.said())
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer after %v%s\n%s", strings.Join(t.argv, " "), give, why, p.tail.String())
+			return fmt.Errorf("%s does not answer after %v%s%s", strings.Join(t.argv, " "), give, why, p.said())
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
