@@ -32,7 +32,7 @@ type Choice struct {
 // others go on, unless the error is ErrNoServer. When ctx ends, what was measured
 // until then is reported. Nothing else may use the Targets meanwhile.
 func (b *Bench) Run(ctx context.Context) (*Report, error) {
-	r := &Report{Began: time.Now(), Machine: ThisMachine(), Command: b.Command, Rounds: b.Rounds, Baseline: b.Baseline, Entries: []Entry{}}
+	r := &Report{Began: time.Now(), Machine: ThisMachine(), Command: b.Command, Rounds: b.Rounds, Quantiles: Quantiles, Baseline: b.Baseline, Entries: []Entry{}}
 	if r.Baseline == "" && len(b.Targets) > 1 {
 		r.Baseline = b.Targets[len(b.Targets)-1].Name
 	}

@@ -17,6 +17,7 @@ type Report struct {
 	Servers     []Target  `json:"servers"`
 	Baseline    string    `json:"baseline,omitempty"`
 	Rounds      int       `json:"rounds"`
+	Quantiles   []float64 `json:"quantiles"` // of each latency's at_quantiles
 	Entries     []Entry   `json:"scenarios"`
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Error       string    `json:"error,omitempty"` // why the bench could not go on; errors of runs are in their results

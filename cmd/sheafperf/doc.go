@@ -50,8 +50,9 @@
 // page also say why. If there is no server, that is all that is printed.
 // Progress is shown on standard error if that is a terminal.
 //
-// JSON has for each run all figures, distributions and the throughput over time. If
-// there are several runs, each scenario's "compared" has the tables of the other
+// JSON has for each run all figures, distributions and the throughput over time.
+// A distribution's "at_quantiles" are its values at those of "quantiles", in order.
+// If there are several runs, each scenario's "compared" has the tables of the other
 // reports: for each figure its "load" if there are several, "name", "unit",
 // "more_is_better", and "servers", with "server", the "median", "least" and "most"
 // of so many "rounds", and the same of the ratios of neighbouring runs in

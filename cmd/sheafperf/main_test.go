@@ -269,7 +269,8 @@ func problemsOf(t *testing.T, r run, scenarios int) (all []string) {
 			problem("%s measured nothing", e.Scenario)
 		}
 		for _, l := range res.Loads {
-			if l.AnswerRate < 100 || l.Jobs == 0 || l.Server.CPUPerAnswer <= 0 || l.Server.RSS < 1<<20 || l.Client.CPUPerAnswer <= 0 || len(l.Latency) == 0 || l.Latency[0].P50 <= 0 {
+			if l.AnswerRate < 100 || l.Jobs == 0 || l.Server.CPUPerAnswer <= 0 || l.Server.RSS < 1<<20 || l.Client.CPUPerAnswer <= 0 || len(l.Latency) == 0 || l.Latency[0].P50 <= 0 ||
+				len(report.Quantiles) == 0 || len(l.Latency[0].Values) != len(report.Quantiles) {
 				problem("%s, load %q: %+v", e.Scenario, l.Name, l)
 			}
 		}
