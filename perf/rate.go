@@ -31,7 +31,12 @@ func (r *Rate) Set(text string) error {
 	if isPart {
 		v, most = v/100, maxPart
 	}
-	if err != nil || math.IsNaN(v) || v < 0 || v > most || isPart && v == 0 {
+	switch {
+	case err == nil && v > most && isPart:
+		return fmt.Errorf("%s is more than %d%%", text, 100*maxPart)
+	case err == nil && v > most:
+		return fmt.Errorf("%s is more than %s jobs a second", text, count(maxJobs))
+	case err != nil || math.IsNaN(v) || v < 0 || isPart && v == 0:
 		return fmt.Errorf("%q is neither a number of jobs a second, such as 5000, nor a share of the closed loop's rate, such as 70%%", text)
 	}
 	*r = Rate{jobs: v}

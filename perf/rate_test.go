@@ -70,6 +70,18 @@ func TestPartOfNothing(t *testing.T) {
 	}
 }
 
+func TestRateThatIsTooHigh(t *testing.T) {
+	for text, want := range map[string]string{
+		"2000000000": "2000000000 is more than 1,000,000,000 jobs a second",
+		"1001%":      "1001% is more than 1000%",
+		"5k":         `"5k" is neither a number of jobs a second, such as 5000, nor a share of the closed loop's rate, such as 70%`,
+	} {
+		if err := new(Rate).Set(text); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // Behind a closed loop more may be in flight, if anything is pipelined at all.
 func TestDepthOfAnOpenLoop(t *testing.T) {
 	for _, tt := range []struct {
