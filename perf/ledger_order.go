@@ -40,12 +40,12 @@ func (r *reserveHistory) add(c *conn, turn uint64, asked, came int64, pri, numbe
 
 // checkOrder finds out whether a job that had no delay, and now comes to c for the
 // first time, was passed over: for a less urgent job, for an equally urgent one
-// with a higher id, or for a TIMED_OUT. That is certain if the job's INSERTED was read before the other reserve was sent, and
-// this reserve was sent after the answer to the other was read: so the job was
-// ready all the time while the server chose. Equal times count, too, since an
-// answer is read before the clock is, and a command is sent after it. Commands of
-// one connection take effect in the order of sending, also if they were sent
-// together: there the turns decide.
+// with a higher id, or for a TIMED_OUT. That is certain if the job's INSERTED was
+// read before the other reserve was sent, and this reserve was sent after the answer
+// to the other was read: so the job was ready all the time while the server chose.
+// Equal times count, too, since an answer is read before the clock is, and a command
+// is sent after it. Commands of one connection take effect in the order of sending,
+// also if they were sent together: there the turns decide.
 func (l *ledger) checkOrder(c *conn, p *page, i int, id []byte, asked, now int64) {
 	r, pri := l.history(p.tube[i]), uint64(p.pri[i])
 	for k := range r.last {
