@@ -55,6 +55,9 @@ func (st *Store) begin() ([]*Log, error) {
 			return nil, fmt.Errorf("the disk can neither read the manifest nor have it out of the way, so check the file system first: %w", err)
 		}
 	}
+	if err := st.renameMisnamed(); err != nil {
+		return nil, err
+	}
 	if err := st.announceGaps(); err != nil {
 		return nil, err
 	}

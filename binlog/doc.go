@@ -92,6 +92,10 @@
 //     as new as it says;
 //   - one that the disk cannot read: it is moved into the folder damaged.
 //
+// A segment under the name of another, or with a number of no segment, is read as what
+// its header says it is, and renamed in Begin, unless another file may be that segment
+// or it is needed no more.
+//
 // All segments are then read, those of newer epochs last, and a new epoch begins.
 // The directory has the id that most of its segments have. Segments with another id
 // are damage as well; they and other foreign files are left alone. A file with the

@@ -33,7 +33,7 @@ func (st *Store) largestSegment() int64 {
 // openHoled opens a segment for reading. If it cannot be opened because its inode
 // is damaged, its File is closed.
 func (st *Store) openHoled(name segmentName, failures *int) (*holed, error) {
-	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, name.String()))
+	f, err := st.fs.Open(filepath.Join(st.cfg.Dir, st.calledNow(name).String()))
 	if isUnreadable(err) {
 		f, err = closed{err: withoutName(err), size: st.largestSegment()}, nil
 	}

@@ -1,7 +1,6 @@
 package binlog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -118,6 +117,7 @@ func (st *Store) list(manifestErr error) error {
 	if err != nil {
 		return err
 	}
+	st.occupied = make(map[segmentName]bool)
 	var names []segmentName
 	var foreign []string
 	for _, e := range entries {
@@ -134,6 +134,7 @@ func (st *Store) list(manifestErr error) error {
 			}
 			if ok && !n.farOff() {
 				st.noteName(n)
+				st.occupied[n] = true
 			}
 			foreign = append(foreign, name)
 		case strings.HasPrefix(name, "binlog."):
@@ -157,9 +158,7 @@ func (st *Store) list(manifestErr error) error {
 	for _, name := range foreign {
 		st.reportForeign(name)
 	}
-	slices.SortFunc(files, func(a, b segmentFile) int {
-		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.index, b.index))
-	})
+	sortSegments(files)
 	st.assignStreams(st.ownSegments(files, manifestErr))
 	return nil
 }
@@ -179,6 +178,11 @@ type segmentFile struct {
 	segmentName
 	id        uint64 // of the directory that it belongs to, as its header says; 0 if that is not intact
 	maybeTorn bool   // the header is not intact, and a crash may have left it so
+
+	// What the header says if it is intact, also if it is that of another segment.
+	found   segmentName
+	foundID uint64 // of the directory; 0 if the header is not intact
+	oldest  uint64
 }
 
 // readHeaders finds out which directories segments belong to. A segment of a
@@ -220,6 +224,9 @@ func (st *Store) readHeader(n segmentName) (segmentFile, error) {
 	if err == nil {
 		s.id = h.id
 	}
+	if !errors.Is(err, errHeader) {
+		s.found, s.foundID, s.oldest = h.segmentName, h.id, h.oldest
+	}
 	return s, nil
 }
 
@@ -244,7 +251,7 @@ func (st *Store) ownSegments(files []segmentFile, manifestErr error) (own []segm
 	} else if st.id = mostID(files); st.id == 0 {
 		st.id = rand.Uint64()
 	}
-	for _, f := range files {
+	for _, f := range st.findMisnamed(files) {
 		if f.id != 0 && f.id != st.id {
 			st.report(Damage{f.String(), 0, "it belongs to another directory: it is ignored, and should be moved elsewhere"})
 			continue

@@ -62,13 +62,15 @@ type Store struct {
 	manifestLost       bool      // so, though there are segments
 	manifestUnreadable bool      // so, because the disk cannot read it
 	streams            []*stream
-	leftovers          []string // files of our own that are of no use any more
-	toImport           []string // files of beanstalkd that are read as one more stream
-	imported           []string // files of beanstalkd that were imported before, to be put aside
-	jobless            []string // files of beanstalkd beside our own, without jobs, to be put aside
-	newestEpoch        uint32   // of all segments that are there
-	id                 uint64   // of the directory, chosen at random once
-	segment            int64    // about how many bytes a segment is to have
+	leftovers          []string                    // files of our own that are of no use any more
+	toImport           []string                    // files of beanstalkd that are read as one more stream
+	imported           []string                    // files of beanstalkd that were imported before, to be put aside
+	jobless            []string                    // files of beanstalkd beside our own, without jobs, to be put aside
+	misnamed           map[segmentName]segmentName // segments and what their files are called until Begin
+	occupied           map[segmentName]bool        // names of segments that something else than a file has
+	newestEpoch        uint32                      // of all segments that are there
+	id                 uint64                      // of the directory, chosen at random once
+	segment            int64                       // about how many bytes a segment is to have
 
 	rearranged bool   // what was read does not stay where it is: all jobs are written again
 	importedID uint64 // the highest job id in toImport, also of a deleted job
