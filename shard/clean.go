@@ -124,7 +124,7 @@ func (s *Shard) tidy() {
 // still being written, and stays.
 func (s *Shard) dropEmpty() {
 	for len(s.segments) > 1 && s.segments[0].jobs == 0 {
-		s.sealed -= s.segments[0].bytes
+		s.seal(&s.segments[0], -1)
 		s.segments = s.segments[1:]
 		s.appended(s.log.Drop(s.segments[0].index))
 		s.changes-- // no job's record has become useless by it
@@ -138,7 +138,25 @@ func (s *Shard) tooLarge() bool {
 	}
 	// The disk may hold twice what is live, and the last segment. Extra is set aside on
 	// it, so the log may have that much less.
-	return s.sealed > 2*s.live-s.log.Extra()
+	most := 2*s.live - s.log.Extra()
+	if s.small > fewSmall && s.sealed+int64(s.small)*binlog.SegmentOverhead > most {
+		return true
+	}
+	return s.sealed > most
+}
+
+// fewSmall is how many segments may be much smaller than what a file takes in any case
+// before that counts. Each start leaves one, of a server that writes little; so a few old jobs
+// would keep as many files as there were starts.
+const fewSmall = 16
+
+// seal notes that a segment is one that is not written any more, or, if n is -1 and not
+// 1, that it is gone.
+func (s *Shard) seal(seg *segment, n int) {
+	s.sealed += int64(n) * seg.bytes
+	if seg.bytes < binlog.SegmentOverhead/4 {
+		s.small += n
+	}
 }
 
 // tooLargeForFullDisk is tooLarge while the disk is full. Space is wanted then before the

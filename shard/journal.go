@@ -21,6 +21,7 @@ type journal struct {
 	notedID  uint64   // the last id that the log notes as given out, see logID
 	segments segments // the last is being written
 	sealed   int64    // bytes in all but the last
+	small    int      // how many of these have hardly any
 	live     int64    // bytes in all of them that are still needed
 	cleaning bool     // the cleaner is at work on the oldest
 	toClean  bool     // the oldest is to be cleaned once it is written
@@ -81,7 +82,7 @@ func (s *Shard) roll() {
 	if index == s.segments.last().index {
 		return
 	}
-	s.sealed += s.segments.last().bytes
+	s.seal(s.segments.last(), 1)
 	s.segments.add(index)
 	s.tidy()
 	s.log.Commit(nil, s.jobs)

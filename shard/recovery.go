@@ -237,7 +237,7 @@ func (s *Shard) begin() {
 		s.segments.add(s.log.Segment())
 	}
 	for i := range s.segments[:len(s.segments)-1] {
-		s.sealed += s.segments[i].bytes
+		s.seal(&s.segments[i], 1)
 	}
 	s.log.Holds(s.jobs, s.live)
 	s.log.OnPrepared(func() { s.Send(&Request{Op: prepared}) })
