@@ -82,7 +82,7 @@ func (s *Shard) functions() []FunctionStats {
 
 // limitFunction serves LimitFunction. A function that is not there has no limit.
 func (s *Shard) limitFunction(r *Request) {
-	if t := s.tubes[r.Name]; t != nil {
+	if t := s.tubes[r.Name]; t != nil && t.listed() {
 		t.asFunction().limits = r.Lists.Limits
 	}
 }

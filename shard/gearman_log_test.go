@@ -569,6 +569,42 @@ func TestGearmanMemory(t *testing.T) {
 	}
 }
 
+// TestDroppedFunctionStaysDropped: a buried job of a function that was dropped does not
+// bring it back at a restart.
+func TestDroppedFunctionStaysDropped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		names := func(g *rig) (all []string) {
+			for _, f := range g.newPerson().do(0, Request{Op: Functions}).Lists.Functions {
+				all = append(all, f.Name)
+			}
+			return all
+		}
+		g, _, stop := newLoggedRig(t, f, 1, 64<<10)
+		p := g.newPerson().settleIn("a")
+		p.submit("a", "u", "x", true)
+		p.submit("b", "u", "x", true)
+		p.do(0, Request{Op: Reserve})
+		p.do(0, Request{Op: Bury, ID: 1})
+		if r := p.do(0, Request{Op: DropFunction, Name: "a"}); r.Status != OK {
+			t.Errorf("drop: %d", r.Status)
+		}
+		if got := names(g); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("functions are %q", got)
+		}
+		stop()
+		g, _, stop = newLoggedRig(t, f, 1, 64<<10)
+		if got := names(g); !slices.Equal(got, []string{"b"}) {
+			t.Errorf("after a restart functions are %q", got)
+		}
+		g.newPerson().do(0, Request{Op: KickJob, ID: 1})
+		if got := names(g); len(got) != 2 {
+			t.Errorf("after a kick functions are %q", got)
+		}
+		stop()
+	})
+}
+
 // TestDrainingSetsNothingAside: puts that are refused in drain mode take no space on
 // the disk.
 func TestDrainingSetsNothingAside(t *testing.T) {

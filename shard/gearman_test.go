@@ -555,6 +555,9 @@ func TestGearmanAdmin(t *testing.T) {
 		play(t, 1, `
 			ann: limit f 0 2 1                  -> OK
 			ann: functions                      -> none
+			bea: use f                          -> OK
+			ann: limit f 0 2 1                  -> OK
+			ann: functions                      -> none
 			ann: create f                       -> OK
 			ann: limit f 0 2 1                  -> OK
 			ann: submit f u normal bg x; submit f _ low bg x; submit f _ normal bg x; submit f _ normal bg x -> CREATED 1; QUEUE_FULL; CREATED 2; QUEUE_FULL

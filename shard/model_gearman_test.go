@@ -215,7 +215,7 @@ func (m *model) serveGearman(c, shard int, r *Request) {
 	case CreateFunction:
 		m.function(r.Name, shard)
 	case LimitFunction:
-		if t := m.tube(r.Name); t != nil && t.shard == shard {
+		if t := m.tube(r.Name); t != nil && t.shard == shard && m.listed(t) {
 			t.function, t.limits = true, r.Lists.Limits
 		}
 	case DropFunction:

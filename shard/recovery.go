@@ -305,9 +305,8 @@ func (s *Shard) restore(j *job) {
 	s.live += s.weight(j)
 	s.segments.of(j.file).live += s.weight(j)
 	if task != nil {
-		t.asFunction()
 		s.memory.charge(task.footprint())
-		if j.state != buried {
+		if j.state != buried { // else the tube may have been dropped as a function
 			s.claimKey(j, task)
 		}
 	}
