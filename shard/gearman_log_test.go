@@ -569,6 +569,25 @@ func TestGearmanMemory(t *testing.T) {
 	}
 }
 
+// TestManyListeners: there is a bound to how many are told of a job's progress in one go.
+func TestManyListeners(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	ann, _ := g.newWorker(1 << 30)
+	for i := range mostListeners + 2 {
+		want := OK
+		if i >= mostListeners {
+			want = QueueFull
+		}
+		if r := ann.submit("f", "u", "x", false); r.Status != want {
+			t.Fatalf("submit %d: %d", i, r.Status)
+		}
+	}
+	if r := ann.submit("f", "u", "x", true); r.Status != OK {
+		t.Errorf("in the background nobody waits, but: %d", r.Status)
+	}
+}
+
 // TestDroppedFunctionStaysDropped: a buried job of a function that was dropped does not
 // bring it back at a restart.
 func TestDroppedFunctionStaysDropped(t *testing.T) {

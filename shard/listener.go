@@ -17,6 +17,11 @@ type listener struct {
 // listenerFootprint is how many bytes a listener counts for in the memory budget.
 const listenerFootprint = int64(unsafe.Sizeof(listener{}))
 
+// mostListeners is how many waits a job has at most. All of them are told of the same
+// thing in one go, which takes some tenths of a microsecond each, and the shard's other
+// clients wait until that is done.
+const mostListeners = 1 << 16
+
 // listen has c wait for the end of j, whose task is given.
 func (s *Shard) listen(c *Client, j *job, task *Task) {
 	l := &listener{client: c, job: j, prev: task.last, clientNext: c.listens}

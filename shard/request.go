@@ -85,7 +85,7 @@ const (
 	TimedOut                   // reserve
 	DeadlineSoon               // reserve: a job of this client is within Margin of the end of its TTR
 	Aborted                    // reserve, Probe, ReserveJob: the server is going down
-	QueueFull                  // Submit: over the function's limit
+	QueueFull                  // Submit: over the function's limit, or too many wait for the job
 	Busy                       // DropFunction: it has workers, or some of its jobs are with clients
 	Retry                      // Take: a better job has come, or this one has gone
 	Failed                     // a change or a reserve: the log has failed

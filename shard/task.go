@@ -146,6 +146,9 @@ func (s *Shard) join(r *Request, j *job) {
 		if j.foreground && !s.makeBackground(r, j, task) {
 			return
 		}
+	case task.listeners >= mostListeners:
+		r.Status = QueueFull
+		return
 	case !s.memory.fits(listenerFootprint):
 		s.lacksMemory(r, OverCap)
 		return
