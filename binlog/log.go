@@ -30,7 +30,6 @@ type Log struct {
 	// The shard's goroutine only.
 	batch *group   // being filled
 	to    *segment // that the batch goes to
-	fresh int      // puts that FitsPut has accepted for this batch
 	begun uint64   // the segment that was begun at the start; never changes
 	// When there was last no room: to set aside refusedBytes more, or to go on in the
 	// next segment.
@@ -59,11 +58,10 @@ type Log struct {
 	// news has room for one token for the shard, which may wait for ready, nextErr,
 	// stuck or failure.
 	news chan struct{}
-	// tight says that the disk is nearly full; the shard and the janitor write it,
-	// each what it has just seen. freed says that something was given back to the
-	// disk: the janitor sets it, the shard clears it.
-	tight, freed atomic.Bool
-	removed      atomic.Uint64 // the files of segments before this one are gone; the janitor writes it
+	// freed says that something was given back to the disk: the janitor sets it, the
+	// shard clears it.
+	freed   atomic.Bool
+	removed atomic.Uint64 // the files of segments before this one are gone; the janitor writes it
 	// full says that no more space could be set aside. The shard and the janitor write
 	// it: when that is so, and when there is room again.
 	full atomic.Bool
@@ -77,8 +75,8 @@ type Log struct {
 	failed  atomic.Pointer[func()] // see OnFailure
 	// prepared is called when there is what somebody may wait for, see OnPrepared.
 	prepared atomic.Pointer[func()]
-	jobs     atomic.Int64 // how many there are, as of the last commit; the shard writes it
-	live     atomic.Int64 // about how many bytes they take; the shard writes it
+
+	reserve
 
 	writer  writer
 	janitor janitor
@@ -92,7 +90,7 @@ type Log struct {
 
 // newLog begins a segment behind what the stream has, and starts the log.
 func newLog(st *Store, t *stream) (*Log, error) {
-	l := &Log{store: st, stream: t, batch: newGroup(), wake: make(chan struct{}, 1), news: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Log{store: st, stream: t, reserve: reserve{segmentSize: st.segment}, batch: newGroup(), wake: make(chan struct{}, 1), news: make(chan struct{}, 1), done: make(chan struct{})}
 	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}, timer: time.NewTimer(time.Hour)}
 	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	seg, err := l.create()
@@ -182,10 +180,6 @@ func (l *Log) Segment() uint64 {
 
 // farBehind is how many times its intended size a segment may reach.
 const farBehind = 2
-
-// largestIfTight is how many bytes a segment may reach while the disk is nearly
-// full.
-func (l *Log) largestIfTight() int64 { return l.store.segment + l.store.segment/4 }
 
 // awaitNext waits for the next segment. It gives up if none can be made, because
 // the disk is full or too many files are open, and when nothing can be written.

@@ -19,33 +19,6 @@ import (
 // Cleaning has to write before it can give back. What it gives back fills up the
 // reserve before anybody else has it.
 
-// Reserve is how many bytes puts leave alone: for changes of the present jobs,
-// for their deletes, and for cleaning. Any goroutine may call it.
-func (l *Log) Reserve() int64 {
-	n := l.spare() + SegmentOverhead + owedDeletes(l.jobs.Load())
-	if l.tight.Load() {
-		return n + l.extraIfTight()
-	}
-	return n + l.Extra()
-}
-
-// extraIfTight is how much of the reserve is for changes of jobs, and for what
-// cleaning copies, while the disk is nearly full.
-func (l *Log) extraIfTight() int64 { return l.mostCopies() + owedChanges(l.jobs.Load()) }
-
-// Extra is how many bytes of the reserve are for the same while the disk is not
-// nearly full: another program can fill it within a moment. It is at most half of
-// what the jobs take. The shard keeps as much less of what is of no use, see its
-// tooLarge. Any goroutine may call it.
-func (l *Log) Extra() int64 { return min(l.extraIfTight(), l.live.Load()/2) }
-
-// spare is how many bytes are always set aside for cleaning: a segment's worth.
-func (l *Log) spare() int64 { return min(l.store.segment, maxReserve) }
-
-// mostCopies is how many bytes cleaning may have to write again before it can give
-// back: one of the largest segments.
-func (l *Log) mostCopies() int64 { return min(l.largestIfTight()+l.Step(), maxReserve) }
-
 // checkTight finds out whether the disk is nearly full. If it is, all of
 // extraIfTight is set aside, for which otherwise there is enough on the disk.
 func (l *Log) checkTight() {
@@ -53,31 +26,6 @@ func (l *Log) checkTight() {
 	need := l.Reserve() + l.Step() + owedChanges(l.jobs.Load())
 	l.tight.Store(err != nil || free < 8*int64(l.store.cfg.Shards)*need)
 }
-
-// maxReserve bounds, in bytes, the parts of the reserve that go with the size of
-// segments.
-const maxReserve = 256 << 20
-
-// What is set aside for each job, in bytes. Only as many as fewJobs get room for a
-// change, and for a delete in a block of its own: when that is used up there is a
-// segment to clean.
-const (
-	owedDelete = 16                       // its record
-	owedBlock  = 32                       // around the record, if it comes alone
-	owedChange = 2 * (40 + blockOverhead) // to reserve it, and to release, bury or kick it
-	fewJobs    = 1 << 16
-	owedPut    = owedDelete + owedBlock + owedChange
-)
-
-// owedDeletes is how many bytes all but deletes leave alone.
-func owedDeletes(jobs int64) int64 { return jobs*owedDelete + min(jobs, fewJobs)*owedBlock }
-
-// owedChanges is how many bytes puts leave alone for changes.
-func owedChanges(jobs int64) int64 { return min(jobs, fewJobs) * owedChange }
-
-// Step is how many bytes are set aside at a time, and about how many cleaning
-// may copy at a time on a full disk. Any goroutine may call it.
-func (l *Log) Step() int64 { return max(l.store.segment/8, minSegment) }
 
 // hasFarTooMuch tells whether more is set aside in a segment than any number of jobs
 // that stays about the same leads to: prepare sets up to two steps aside beyond the
@@ -151,7 +99,7 @@ func (l *Log) makeRoom(n int) bool {
 		l.fullErr = syscall.ENOSPC // the writer has met that, or a quota
 		return false
 	}
-	return l.setAside(int64(n) + blockOverhead + l.Reserve() + int64(l.fresh+1)*owedPut)
+	return l.setAside(l.needForPut(n))
 }
 
 // NoRoom returns why FitsPut has reported false, for a start that has to write all
@@ -161,11 +109,6 @@ func (l *Log) NoRoom() error {
 		return err
 	}
 	return l.store.wrap(l.fullErr)
-}
-
-// owedNow is how many bytes deletes may take, also those of jobs put in this batch.
-func (l *Log) owedNow() int64 {
-	return owedDeletes(l.jobs.Load()) + int64(l.fresh)*(owedDelete+owedBlock)
 }
 
 // FitsChange tells whether there is room for a change of a job. copies is how many
@@ -182,10 +125,6 @@ func (l *Log) needForChange(copies int64) int64 {
 	}
 	return n
 }
-
-// leftByChanges is how many bytes changes and cleaning leave alone: for deletes, and
-// for going on in the next segment.
-func (l *Log) leftByChanges() int64 { return l.owedNow() + SegmentOverhead }
 
 // Short tells whether the disk is full and there is little more room than cleaning
 // needs.
