@@ -2,7 +2,7 @@ package binlog
 
 // group is a number of batches that become one block. It is passed from the
 // shard to the writer and back, and belongs to one of them at a time: to the
-// shard as Log.batch, to whoever holds Log.mu in the queue, and then to the writer.
+// shard as Log.batch, to whoever holds the lock of the queue, and then to the writer.
 type group struct {
 	buf     []byte // room for the block's header, then the records
 	records int
@@ -35,6 +35,15 @@ func (g *group) wait(h Held) {
 // takes tells whether batch b may be added to g.
 func (g *group) takes(b *group) bool {
 	return g.to == b.to && len(g.buf)+len(b.buf) <= maxGroup
+}
+
+// join adds batch b, for which h waits, to g.
+func (g *group) join(b *group, h Held) {
+	g.buf = append(g.buf, b.buf[blockHeader:]...)
+	g.records += b.records
+	g.promise += b.promise
+	g.drop = max(g.drop, b.drop)
+	g.wait(h)
 }
 
 // reset makes g empty, to be used again.

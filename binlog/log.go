@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -38,15 +37,8 @@ type Log struct {
 	fullErr             error  // why there was last no room
 	dropped             uint64 // segments before this one are needed no more
 
-	mu      sync.Mutex
-	queue   []*group      // committed, not yet taken by the writer; under mu
-	free    []*group      // to be used again; under mu
-	busy    bool          // the writer has taken something and not released it; under mu
-	queued  int           // records in queue; under mu
-	wakeAt  int           // records that the writer waits for; 0 if it does not; under mu
-	closing bool          // under mu
-	wake    chan struct{} // room for one token for the writer
-	done    chan struct{} // closed when the writer has ended
+	queue queue         // from the shard to the writer
+	done  chan struct{} // closed when the writer has ended
 	// next is an empty segment to go on in. There is no race for it: the janitor sets
 	// it only while ready is false, and then sets ready; the shard takes it only while
 	// ready is true, and then clears ready.
@@ -90,7 +82,7 @@ type Log struct {
 
 // newLog begins a segment behind what the stream has, and starts the log.
 func newLog(st *Store, t *stream) (*Log, error) {
-	l := &Log{store: st, stream: t, reserve: reserve{segmentSize: st.segment}, batch: newGroup(), wake: make(chan struct{}, 1), news: make(chan struct{}, 1), done: make(chan struct{})}
+	l := &Log{store: st, stream: t, reserve: reserve{segmentSize: st.segment}, batch: newGroup(), queue: newQueue(), news: make(chan struct{}, 1), done: make(chan struct{})}
 	l.writer = writer{Log: l, seq: t.last + 1, packer: packer{compression: st.cfg.Compression}, timer: time.NewTimer(time.Hour)}
 	l.janitor = janitor{Log: l, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
 	seg, err := l.create()
@@ -340,49 +332,10 @@ func (l *Log) Commit(held Held, live int) bool {
 			l.jobs.Store(int64(live))
 		}
 	}
-	l.mu.Lock()
-	if g.records == 0 && !l.busy && len(l.queue) == 0 {
-		l.mu.Unlock()
-		return true
-	}
 	g.to = l.to
-	if n := len(l.queue); n > 0 && l.queue[n-1].takes(g) {
-		last := l.queue[n-1]
-		last.buf = append(last.buf, g.buf[blockHeader:]...)
-		last.records += g.records
-		last.promise += g.promise
-		last.drop = max(last.drop, g.drop)
-		last.wait(held)
-		enough := l.countQueued(g.records)
-		l.mu.Unlock()
-		g.reset()
-		if enough {
-			poke(l.wake)
-		}
-		return false
-	}
-	g.wait(held)
-	l.queue = append(l.queue, g)
-	enough := l.countQueued(g.records) || !l.busy
-	l.busy = true
-	if n := len(l.free); n > 0 {
-		l.batch, l.free = l.free[n-1], l.free[:n-1]
-	} else {
-		l.batch = newGroup()
-	}
-	l.mu.Unlock()
-	if enough {
-		poke(l.wake)
-	}
-	return false
-}
-
-// countQueued counts records that come to the queue, and tells whether they make
-// it as many as the writer waits for. The caller holds mu.
-func (l *Log) countQueued(records int) bool {
-	before := l.queued
-	l.queued += records
-	return before < l.wakeAt && l.queued >= l.wakeAt
+	var idle bool
+	l.batch, idle = l.queue.add(g, held)
+	return idle
 }
 
 // poke puts a token into a channel with room for one.
@@ -416,10 +369,7 @@ func (f flushed) Release(error) { close(f) }
 // and ends the log. The error is why some of it may not be there, such as a disk
 // that has no room for it. Nothing may be appended any more.
 func (l *Log) Close() error {
-	l.mu.Lock()
-	l.closing = true
-	l.mu.Unlock()
-	poke(l.wake)
+	l.queue.close()
 	<-l.done
 	l.janitor.stop()
 	if l.Err() == nil && l.store.cfg.Sync != SyncNever {

@@ -29,24 +29,13 @@ func (w *writer) run() {
 	var taken []*group
 	for {
 		w.gather(taken)
-		w.mu.Lock()
-		for i, g := range taken {
-			g.reset()
-			if len(w.free) < 3 {
-				w.free = append(w.free, g)
-			}
-			taken[i] = nil
-		}
-		taken, w.queue = w.queue, taken[:0]
-		w.queued = 0
-		closing := w.closing
-		w.busy = len(taken) > 0
-		w.mu.Unlock()
+		var closing bool
+		taken, closing = w.queue.take(taken)
 		if len(taken) == 0 {
 			if closing {
 				return
 			}
-			<-w.wake
+			<-w.queue.wake
 			continue
 		}
 		for _, g := range taken {
@@ -76,28 +65,19 @@ func (w *writer) gather(released []*group) {
 		w.skips--
 		return
 	}
-	w.mu.Lock()
 	// Whoever waited for an earlier group than the last is back already.
-	expected := (released[len(released)-1].records + w.queued) * 7 / 8
-	short := w.queued < expected && !w.closing
-	if short {
-		w.wakeAt = expected
-	}
-	w.mu.Unlock()
-	if !short {
+	if !w.queue.expect(released[len(released)-1].records) {
 		return
 	}
 	w.timer.Reset(min(8*w.syncTime, gatherMost))
 	late := false
 	select {
-	case <-w.wake:
+	case <-w.queue.wake:
 	case <-w.timer.C:
 		late = true
 	}
 	w.timer.Stop()
-	w.mu.Lock()
-	w.wakeAt = 0
-	w.mu.Unlock()
+	w.queue.expectNothing()
 	if late {
 		w.skips = min(2*w.backoff+1, 64)
 		w.backoff = w.skips
@@ -209,7 +189,7 @@ func (w *writer) withRoom(try func() error) error {
 			w.stuck.Store(false)
 			return err
 		}
-		if w.to == nil || w.Err() != nil || w.closingNow() || w.store.rewriting.Load() {
+		if w.to == nil || w.Err() != nil || w.queue.isClosing() || w.store.rewriting.Load() {
 			return err
 		}
 		if !w.stuck.Swap(true) {
@@ -218,13 +198,6 @@ func (w *writer) withRoom(try func() error) error {
 		}
 		time.Sleep(retry)
 	}
-}
-
-// closingNow tells whether Close has been called.
-func (w *writer) closingNow() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.closing
 }
 
 // roll goes on in the next segment, in this order: sync the old segment, so that a
