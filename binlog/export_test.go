@@ -135,7 +135,7 @@ func (l *Log) Promised() int64 { return l.owedNow() }
 var Zero = zero
 
 // Ready tells whether there is a next segment.
-func (l *Log) Ready() bool { return l.ready.Load() }
+func (l *Log) Ready() bool { return l.next.ready.Load() }
 
 // Settled is the index of the segment that the shard writes to, without going
 // on in the next.

@@ -56,7 +56,7 @@ func (j *janitor) discard(before uint64) {
 // no next one.
 func (j *janitor) wakeIfShort(seg *segment) {
 	short := seg.room.Load() < j.Reserve()+j.Step()/2 && !j.full.Load()
-	if short || !j.ready.Load() {
+	if short || !j.next.ready.Load() {
 		j.ask()
 	}
 }
@@ -223,7 +223,7 @@ func (j *janitor) sync() error {
 func (j *janitor) prepare() bool {
 	seg := j.writing()
 	made := j.hasNext(seg)
-	if made && !j.ready.Load() {
+	if made && !j.next.ready.Load() {
 		// The shard is in the next one already, so nothing more is promised in this one;
 		// it may take long until the writer closes it.
 		if _, err := seg.giveBack(true); err != nil {
@@ -256,7 +256,7 @@ func (j *janitor) prepare() bool {
 	if err != nil {
 		j.nextTried = time.Now()
 		if isFull(err) || isScarce(err) {
-			j.nextErr.Store(&err)
+			j.next.fails(err)
 			poke(j.news)
 		} else {
 			j.fail(fmt.Errorf("making a segment: %w", err))
@@ -264,9 +264,7 @@ func (j *janitor) prepare() bool {
 		return false
 	}
 	j.newest = next
-	j.next = next
-	j.nextErr.Store(nil)
-	j.ready.Store(true)
+	j.next.offer(next)
 	poke(j.news)
 	if f := j.prepared.Load(); f != nil && seg.spokenFor() >= j.store.segment {
 		(*f)() // the shard may have nothing else to do
@@ -314,7 +312,7 @@ func (j *janitor) remove(before uint64) {
 // disk is not full any more. The caller holds store.space.
 func (j *janitor) refill() {
 	seg := j.writing()
-	if j.hasNext(seg) && !j.ready.Load() {
+	if j.hasNext(seg) && !j.next.ready.Load() {
 		seg = j.newest // the shard goes on there already
 	}
 	j.fill(seg, j.Reserve()-seg.room.Load())

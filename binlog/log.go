@@ -27,36 +27,22 @@ type Log struct {
 	stream *stream
 
 	// The shard's goroutine only.
-	batch *group   // being filled
-	to    *segment // that the batch goes to
-	begun uint64   // the segment that was begun at the start; never changes
-	// When there was last no room: to set aside refusedBytes more, or to go on in the
-	// next segment.
-	refusedAt, stayedAt time.Time
-	refusedBytes        int64
-	fullErr             error  // why there was last no room
-	dropped             uint64 // segments before this one are needed no more
+	batch    *group    // being filled
+	to       *segment  // that the batch goes to
+	begun    uint64    // the segment that was begun at the start; never changes
+	dropped  uint64    // segments before this one are needed no more
+	stayedAt time.Time // when there was last no room to go on in the next segment
+
+	reserve  // how much space is kept for what
+	shortage // what is known of a disk without room
 
 	queue queue         // from the shard to the writer
 	done  chan struct{} // closed when the writer has ended
-	// next is an empty segment to go on in. There is no race for it: the janitor sets
-	// it only while ready is false, and then sets ready; the shard takes it only while
-	// ready is true, and then clears ready.
-	next  *segment
-	ready atomic.Bool
-	// nextErr is why there is no next segment: the disk is full, or too many files are
-	// open. The janitor writes it.
-	nextErr atomic.Pointer[error]
-	// news has room for one token for the shard, which may wait for ready, nextErr,
-	// stuck or failure.
-	news chan struct{}
-	// freed says that something was given back to the disk: the janitor sets it, the
-	// shard clears it.
-	freed   atomic.Bool
+	next  successor     // from the janitor to the shard
+	// news has room for one token for the shard, which may wait for a next segment, or
+	// the reason why there is none, for stuck or failure.
+	news    chan struct{}
 	removed atomic.Uint64 // the files of segments before this one are gone; the janitor writes it
-	// full says that no more space could be set aside. The shard and the janitor write
-	// it: when that is so, and when there is room again.
-	full atomic.Bool
 	// excess asks the shard to call shed. The janitor sets it, the shard clears it.
 	excess atomic.Bool
 	// stuck says that a write waits for room on a disk that does not keep what
@@ -67,8 +53,6 @@ type Log struct {
 	failed  atomic.Pointer[func()] // see OnFailure
 	// prepared is called when there is what somebody may wait for, see OnPrepared.
 	prepared atomic.Pointer[func()]
-
-	reserve
 
 	writer  writer
 	janitor janitor
@@ -160,7 +144,7 @@ func (l *Log) Segment() uint64 {
 	if l.to.spokenFor() >= most {
 		l.awaitNext()
 	}
-	if l.ready.Load() && l.to.spokenFor() >= l.store.segment-l.store.segment/16 {
+	if l.next.ready.Load() && l.to.spokenFor() >= l.store.segment-l.store.segment/16 {
 		l.roll()
 	}
 	if l.excess.Load() {
@@ -176,7 +160,7 @@ const farBehind = 2
 // awaitNext waits for the next segment. It gives up if none can be made, because
 // the disk is full or too many files are open, and when nothing can be written.
 func (l *Log) awaitNext() {
-	for !l.ready.Load() && l.nextErr.Load() == nil && !l.stuck.Load() && l.Err() == nil {
+	for !l.next.ready.Load() && l.next.missing() == nil && !l.stuck.Load() && l.Err() == nil {
 		<-l.news
 	}
 }
@@ -191,15 +175,14 @@ func (l *Log) roll() {
 	want := l.Reserve() + l.Step()
 	l.store.space.Lock() // what is given back is taken by nobody else
 	defer l.store.space.Unlock()
-	if err := l.next.allocate(want); err != nil {
+	if err := l.next.segment.allocate(want); err != nil {
 		l.noRoom(err)
 		if l.Err() != nil || !l.handOver(want) {
 			l.stayedAt = time.Now()
 			return
 		}
 	}
-	l.to, l.next = l.next, nil
-	l.ready.Store(false)
+	l.to = l.next.take()
 	l.janitor.ask() // to give back what the one before has not used
 }
 
@@ -211,13 +194,13 @@ func (l *Log) handOver(most int64) bool {
 	given, err := l.to.giveBack(false)
 	least := max(l.owedNow()+int64(len(l.batch.buf)), minSegment-overhead) // which with its overhead takes a page
 	for want, less := max(min(most, given), least), int64(SegmentOverhead); err == nil; want, less = max(want-less, least), 2*less {
-		if err = l.next.allocate(want); err == nil {
+		if err = l.next.segment.allocate(want); err == nil {
 			return true
 		}
 		// Less may fit: files take whole pages, and another program may have taken some.
 		// A failed attempt can leave blocks in the file, which is empty: they go first.
 		if isFull(err) {
-			err = l.next.file.Truncate(0)
+			err = l.next.segment.file.Truncate(0)
 		}
 		if want == least {
 			break
@@ -376,7 +359,7 @@ func (l *Log) Close() error {
 		_ = l.janitor.sync() // Err has it
 	}
 	errs := []error{l.Err()}
-	for i, seg := range []*segment{l.writer.to, l.to, l.next} {
+	for i, seg := range []*segment{l.writer.to, l.to, l.next.segment} {
 		switch {
 		case seg == nil || i > 0 && seg == l.writer.to:
 		case l.keeps(seg):

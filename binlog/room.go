@@ -3,7 +3,6 @@ package binlog
 import (
 	"errors"
 	"syscall"
-	"time"
 )
 
 // How a full disk is kept from losing anything: space is set aside before it is
@@ -58,10 +57,6 @@ func isScarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOMEM)
 }
 
-// Full tells whether puts are refused for want of disk space. Any goroutine may
-// call it.
-func (l *Log) Full() bool { return l.full.Load() }
-
 // MostPut is how many bytes Put takes at most. tube, body and task are lengths in
 // bytes: of the tube's name, of the body, and of a Task's Unique and Reducer
 // together, 0 for other jobs.
@@ -91,8 +86,8 @@ func (l *Log) FitsPut(n int) bool {
 // makeRoom is FitsPut, but it counts nothing. If it reports false, and the log has not
 // failed, fullErr is why.
 func (l *Log) makeRoom(n int) bool {
-	if err := l.nextErr.Load(); err != nil && l.to.spokenFor() >= l.store.segment {
-		l.noRoom(*err)
+	if err := l.next.missing(); err != nil && l.to.spokenFor() >= l.store.segment {
+		l.noRoom(err)
 		return false
 	}
 	if l.stuck.Load() {
@@ -154,12 +149,7 @@ func (l *Log) setAside(n int64) bool {
 	if short <= 0 {
 		return true
 	}
-	if l.freed.Swap(false) {
-		l.refusedAt = time.Time{}
-	}
-	// A full disk is left alone for a while, but if what it had no room for was larger,
-	// say a put, a change may still fit.
-	if l.full.Load() && time.Since(l.refusedAt) < retry && short >= l.refusedBytes {
+	if l.wasRefused(short) {
 		return false
 	}
 	l.checkTight()
@@ -170,7 +160,7 @@ func (l *Log) setAside(n int64) bool {
 		err = l.to.allocate(short)
 	}
 	if err != nil {
-		l.refusedAt, l.refusedBytes = time.Now(), short
+		l.refused(short)
 		l.noRoom(err)
 		return false
 	}
@@ -217,9 +207,6 @@ func (l *Log) fill(seg *segment, want int64) {
 		}
 	}
 }
-
-// retry is how long a full disk is left alone before it is tried again.
-const retry = 20 * time.Millisecond
 
 // unspoken is how many bytes are set aside and not spoken for, neither by committed
 // batches nor by the present one.
