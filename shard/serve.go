@@ -1,7 +1,7 @@
 package shard
 
-// serve does what one request asks for and answers it; or it reports that the request
-// is unfinished, and has to be served again, as the first of its chain.
+// serve serves one request and answers it; or it reports that the request is
+// unfinished, and has to be served again, as the first of its chain.
 func (s *Shard) serve(r *Request) (unfinished bool) {
 	c := r.Client
 	if r.Op <= PauseTube {
@@ -22,13 +22,45 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 	}
 	r.Status = OK
 	s.logged, s.lacksRoom = false, false
+	waits, unfinished := s.carryOut(r)
+	if waits {
+		return false
+	}
+	switch r.Op {
+	case ReserveJob, Release, Bury, KickJob, Report:
+		if s.roomComes() {
+			s.served[r.Op]-- // it is served once more
+			unfinished = true
+		}
+	}
+	if unfinished {
+		return true
+	}
+	if r.Status == Aborted && r.Op != Grab {
+		c.aborted = r.seq
+	}
+	if (s.logged || r.progress != nil) && s.awaitsLog(r.Op) {
+		s.outbox.changed = append(s.outbox.changed, r)
+	}
+	r.progress = nil
+	if c != nil {
+		r.Soonest = c.soonest()
+		if r.last {
+			s.answer(c.waiter, r.Op)
+		}
+	}
+	return false
+}
+
+// carryOut does what r asks for, and sets its answer. It reports whether r is a reserve
+// that waits, which may be the client's again already, or whether it is unfinished.
+func (s *Shard) carryOut(r *Request) (waits, unfinished bool) {
+	c := r.Client
 	switch r.Op {
 	case Put:
 		s.put(r)
 	case Reserve, ReserveTimeout, Grab:
-		if s.reserve(r) {
-			return false
-		}
+		waits = s.reserve(r)
 	case ReserveJob, Delete, Release, Bury, Touch, Peek, KickJob, StatsJob:
 		if j := s.job(r.ID); j == nil || !s.jobCommand(r, j) {
 			r.Status = NotFound
@@ -134,30 +166,7 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		}
 		s.ended = true
 	}
-	switch r.Op {
-	case ReserveJob, Release, Bury, KickJob, Report:
-		if s.roomComes() {
-			s.served[r.Op]-- // it is served once more
-			unfinished = true
-		}
-	}
-	if unfinished {
-		return true
-	}
-	if r.Status == Aborted && r.Op != Grab {
-		c.aborted = r.seq
-	}
-	if (s.logged || r.progress != nil) && s.awaitsLog(r.Op) {
-		s.outbox.changed = append(s.outbox.changed, r)
-	}
-	r.progress = nil
-	if c != nil {
-		r.Soonest = c.soonest()
-		if r.last {
-			s.answer(c.waiter, r.Op)
-		}
-	}
-	return false
+	return waits, unfinished
 }
 
 // answerWith answers a peek with j, NotFound if it is nil.
