@@ -10,7 +10,7 @@ import "hash/maphash"
 type keyTable struct {
 	byHash map[uint64]jobRef // one of the jobs with that hash of a key
 	others map[taskKey]*job  // the jobs for which byHash has no place, if there ever were any
-	most   int               // how many byHash had, see remove
+	most   int               // how many byHash had, see removeKey
 }
 
 func newKeyTable() keyTable { return keyTable{byHash: make(map[uint64]jobRef)} }
@@ -61,7 +61,7 @@ func (t *keyTable) add(key taskKey, hash uint64, j *job) {
 // remove takes the key with that hash from j, which has it.
 func (t *keyTable) remove(key taskKey, hash uint64, j *job) {
 	if t.byHash[hash] == j.ref() {
-		remove(&t.byHash, &t.most, hash)
+		removeKey(&t.byHash, &t.most, hash)
 	} else {
 		delete(t.others, key)
 	}

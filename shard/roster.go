@@ -10,7 +10,7 @@ import "slices"
 type roster struct {
 	names []string
 	index map[string]int
-	most  int // how many there were, see remove
+	most  int // how many there were, see removeKey
 }
 
 func newRoster() *roster {
@@ -30,7 +30,7 @@ func (r *roster) remove(name string) {
 	r.index[r.names[i]] = i
 	r.names[last] = ""
 	r.names = clipped(r.names[:last])
-	remove(&r.index, &r.most, name)
+	removeKey(&r.index, &r.most, name)
 }
 
 func (r *roster) list() []string { return slices.Clone(r.names) }

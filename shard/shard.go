@@ -47,7 +47,7 @@ type Shard struct {
 	jobStore
 	jobs      int // how many there are
 	tubes     map[string]*Tube
-	mostTubes int         // how many there were, see remove
+	mostTubes int         // how many there were, see removeKey
 	keyed     []*function // those with uniques, in any order
 	clash     bool        // makes hashes of uniques be the same, for tests
 	memory    ration

@@ -132,7 +132,7 @@ func (s *Shard) drop(t *Tube) {
 		return
 	}
 	s.unschedule(&t.due)
-	remove(&s.tubes, &s.mostTubes, t.Name)
+	removeKey(&s.tubes, &s.mostTubes, t.Name)
 	s.tubeTable.remove(t.number)
 	s.tellRoster(tubeGone, t.Name)
 }

@@ -11,9 +11,9 @@ const (
 	fewEntries  = stepJobs
 )
 
-// remove takes k out of *m, which it may replace. *most is the largest number of entries
-// that remove has seen in it since it was made.
-func remove[K comparable, V any](m *map[K]V, most *int, k K) {
+// removeKey takes k out of *m, which it may replace. *most is the largest number of entries
+// that removeKey has seen in it since it was made.
+func removeKey[K comparable, V any](m *map[K]V, most *int, k K) {
 	*most = max(*most, len(*m))
 	delete(*m, k)
 	if *most <= manyEntries || len(*m) > fewEntries {
