@@ -42,6 +42,8 @@ func (st *Store) refusal() error {
 		places, st.damages[0], st.cfg.Dir)
 }
 
+// begin is Begin, without the words for its errors. It goes step by step, in such an order
+// that a crash in between loses nothing, and that space is given back before it is needed.
 func (st *Store) begin() ([]*Log, error) {
 	st.headersSynced = st.cfg.Sync != SyncNever
 	st.fill = st.cfg.Sync == 0 && st.fs.InPlace(st.cfg.Dir)
@@ -61,14 +63,14 @@ func (st *Store) begin() ([]*Log, error) {
 	if err := st.announceGaps(); err != nil {
 		return nil, err
 	}
-	if st.rearranged {
-		if st.manifest == nil && !st.manifestLost {
-			// Without this a crash from here on would leave segments without a manifest,
-			// which count; with an empty one they do not.
-			if err := writeManifest(st.fs, st.cfg.Dir, &manifest{id: st.id}); err != nil {
-				return nil, err
-			}
+	if st.rearranged && st.manifest == nil && !st.manifestLost {
+		// Without this a crash from here on would leave segments without a manifest,
+		// which count; with an empty one they do not.
+		if err := writeManifest(st.fs, st.cfg.Dir, &manifest{id: st.id}); err != nil {
+			return nil, err
 		}
+	}
+	if st.rearranged {
 		st.epoch = max(st.epoch, st.newestEpoch) + 1
 	}
 	st.replayedID = st.LastID()
@@ -80,24 +82,45 @@ func (st *Store) begin() ([]*Log, error) {
 			return nil, err
 		}
 	}
-	if st.rearranged {
-		// The old segments may have kept what was set aside in them: it is needed now.
-		// Where that fails they have it until Commit, and nothing else is lost.
-		for _, t := range st.streams {
-			for _, n := range t.names {
-				if !slices.Contains(t.unread, n) {
-					_ = st.cutAndSync(n, -1)
-				}
-			}
-		}
-	} else {
-		// All streams before any log: on a full disk the logs need the space.
-		for _, t := range st.streams {
+	if err := st.trimAll(); err != nil {
+		return nil, err
+	}
+	if err := st.newLogs(); err != nil {
+		return nil, err
+	}
+	if err := st.fs.SyncDir(st.cfg.Dir); err != nil || st.rearranged {
+		return st.logs, err
+	}
+	if err := st.replaceManifest(); err != nil {
+		return nil, err
+	}
+	st.committed = true
+	return st.logs, nil
+}
+
+// trimAll gives back the space that is set aside in what was read back. That comes
+// before any log is made: on a full disk the logs need the space.
+func (st *Store) trimAll() error {
+	for _, t := range st.streams {
+		if !st.rearranged {
 			if err := st.trim(t); err != nil {
-				return nil, err
+				return err
+			}
+			continue
+		}
+		// Where this fails the old segments have the space until Commit, and nothing else
+		// is lost.
+		for _, n := range t.names {
+			if !slices.Contains(t.unread, n) {
+				_ = st.cutAndSync(n, -1)
 			}
 		}
 	}
+	return nil
+}
+
+// newLogs makes the logs. Those that were made before an error are in st.logs, too.
+func (st *Store) newLogs() error {
 	for i := range st.cfg.Shards {
 		t := &stream{epoch: st.epoch, shard: uint32(i)}
 		if !st.rearranged {
@@ -105,7 +128,7 @@ func (st *Store) begin() ([]*Log, error) {
 		}
 		l, err := newLog(st, t)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		st.logs = append(st.logs, l)
 	}
@@ -113,19 +136,21 @@ func (st *Store) begin() ([]*Log, error) {
 	// of them get that before any gets another.
 	for _, l := range st.logs {
 		if err := l.to.allocate(minSegment); err != nil && !isFull(err) {
-			return nil, err
+			return err
 		}
 	}
-	if err := st.fs.SyncDir(st.cfg.Dir); err != nil || st.rearranged {
-		return st.logs, err
-	}
+	return nil
+}
+
+// replaceManifest has the manifest say what this start has begun.
+func (st *Store) replaceManifest() error {
 	m, err := st.newManifest()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := writeManifest(st.fs, st.cfg.Dir, m); err != nil {
 		if !isFull(err) {
-			return nil, err
+			return err
 		}
 		// The old manifest will do: it says less, and nothing wrong. (A damaged segment
 		// that it does not name is put aside by this server, or by the next one if that
@@ -133,8 +158,7 @@ func (st *Store) begin() ([]*Log, error) {
 		// be synced as it did.
 		st.headersSynced = st.headersSynced || len(st.manifest.synced) > 0
 	}
-	st.committed = true
-	return st.logs, nil
+	return nil
 }
 
 // announceGaps has the manifest say where numbers of blocks are left out, before
