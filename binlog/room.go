@@ -106,11 +106,24 @@ func (l *Log) NoRoom() error {
 	return l.store.wrap(l.fullErr)
 }
 
-// FitsChange tells whether there is room for a change of a job. copies is how many
-// bytes cleaning has to write again next. On a full disk a change leaves room for
-// them, or there would be no way back; unless they are more than is ever set aside
-// for cleaning.
-func (l *Log) FitsChange(copies int64) bool { return l.setAside(l.needForChange(copies)) }
+// FitsChange tells whether there is room for a change of a job that a client asks for.
+// copies is how many bytes cleaning has to write again next. On a full disk a change
+// leaves room for them, or there would be no way back; unless they are more than is ever
+// set aside for cleaning. It also leaves some for changes that cannot be put off.
+func (l *Log) FitsChange(copies int64) bool {
+	n := l.needForChange(copies)
+	if l.full.Load() {
+		n += l.unasked()
+	}
+	return l.setAside(n)
+}
+
+// FitsUnasked is FitsChange for a change that nobody asks for, so that it cannot be put
+// off: a waiting client gets a job, or a job's time to run is over.
+func (l *Log) FitsUnasked(copies int64) bool { return l.setAside(l.needForChange(copies)) }
+
+// unasked is how many bytes changes that are asked for leave to those that are not.
+func (l *Log) unasked() int64 { return l.spare() / 32 }
 
 // needForChange is how many bytes have to be set aside for a change to fit.
 func (l *Log) needForChange(copies int64) int64 {
@@ -130,7 +143,7 @@ func (l *Log) Short() bool {
 // Scarce tells whether the disk is full and there is hardly room for a change any
 // more, see FitsChange.
 func (l *Log) Scarce(copies int64) bool {
-	return l.full.Load() && !l.setAside(l.needForChange(copies)+l.spare()/16)
+	return l.full.Load() && !l.setAside(l.needForChange(copies)+2*l.unasked())
 }
 
 // FitsCopy tells whether there is room for cleaning to write n bytes of records.

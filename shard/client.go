@@ -176,7 +176,12 @@ func (c *Client) expire(s *Shard) int64 {
 			s.endWait(c, TimedOut)
 		}
 	}
+	var retry int64
 	for j := c.held.top(); j != nil && j.at <= s.now && s.patient(); j = c.held.top() {
+		if s.now < j.at+stallMost && s.awaitsRoom() {
+			retry = s.now + stallRetry
+			break
+		}
 		s.quota--
 		j.timeouts++
 		s.timeouts++
@@ -189,7 +194,10 @@ func (c *Client) expire(s *Shard) int64 {
 		s.logChange(j, binlog.Ready, 0)
 		s.requeue(j)
 	}
-	next := c.soonest()
+	next := retry
+	if retry == 0 {
+		next = c.soonest()
+	}
 	if c.queued {
 		next = earlier(earlier(next, c.timeoutAt), c.soon(c.soonestElsewhere))
 	}

@@ -127,8 +127,8 @@ func (s *Shard) reserveJob(r *Request, j *job) {
 		r.Status = Failed
 		return
 	case j.state != ready && s.refused(r):
-		// On a full disk counters may be lost, but not that a job has ceased to be
-		// buried or delayed.
+		return
+	case j.state == ready && s.reserveWaits():
 		return
 	}
 	s.reclaimKey(j)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,6 +134,85 @@ func TestFullDiskIsEmptied(t *testing.T) {
 			t.Errorf("while %d jobs of a full disk of %d bytes were deleted %d bytes were written", len(ids), disk, n)
 		}
 		p.detach()
+		stop()
+	})
+}
+
+// TestCountersOnAFullDisk: on a disk that is full a reserve waits, as other changes do,
+// while there is no room to note it but cleaning will make some; and so does the end of a
+// time to run. So their numbers are right after a restart.
+func TestCountersOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := faultfs.New()
+		f.SetCapacity(1 << 20)
+		g, _, stop := newLoggedRig(t, f, 1, 64<<10)
+		rng := rand.New(rand.NewPCG(1, 1))
+		p := g.newPerson().settleIn("a")
+		var ids []uint64
+		for {
+			r := p.do(0, Request{Op: Put, Tube: p.used, TTR: 20, Body: incompressible(rng, 1000)})
+			if r.Status != OK {
+				break
+			}
+			ids = append(ids, r.ID)
+		}
+		late := g.newPerson().settleIn("a")
+		if r := late.do(0, Request{Op: ReserveJob, ID: ids[1]}); r.Status != OK {
+			t.Fatalf("a reserve is answered %d", r.Status)
+		}
+		time.Sleep(20*time.Second - time.Duration(stallMost)/2)
+
+		// From here on nothing is cleaned, as if the cleaner were slow, until there is no room.
+		g.look(func(s *Shard) { s.cleaning = true })
+		var chain []*Request
+		for range 1 << 16 {
+			chain = append(chain, &Request{Op: ReserveJob, ID: ids[0]}, &Request{Op: Release, ID: ids[0]})
+		}
+		p.post(0, chain...)
+		synctest.Wait()
+		var waiting []*person
+		var requests []*Request
+		for _, op := range []Op{Reserve, ReserveTimeout, ReserveJob} {
+			p, r := g.newPerson().settleIn("a"), &Request{Op: op, ID: ids[5]}
+			p.post(0, r)
+			waiting, requests = append(waiting, p), append(requests, r)
+		}
+		time.Sleep(time.Duration(stallMost) * 3 / 4)
+		for i, p := range append(waiting, p) {
+			if p.waiter.Answered() {
+				t.Errorf("%d: what finds no room is answered", i)
+			}
+		}
+		j := late.do(0, Request{Op: StatsJob, ID: ids[1]}).Job
+		if j.State != "reserved" || j.Timeouts != 0 {
+			t.Errorf("the job that comes back is %+v", j)
+		}
+
+		g.look(func(s *Shard) { s.cleaning, s.stalls.recheck = false, true })
+		for i, p := range append(waiting, p) {
+			p.await()
+			if i < len(requests) && requests[i].Status != OK {
+				t.Errorf("%d is answered %d", requests[i].Op, requests[i].Status)
+			}
+		}
+		time.Sleep(time.Second)
+		counts := func(g *rig) (all [][2]uint32) {
+			p := g.newPerson()
+			for _, id := range ids {
+				j := p.do(0, Request{Op: StatsJob, ID: id}).Job
+				all = append(all, [2]uint32{j.Reserves, j.Timeouts})
+			}
+			return all
+		}
+		before := counts(g)
+		if before[1] != [2]uint32{1, 1} {
+			t.Errorf("the job that came back has %v", before[1])
+		}
+		stop()
+		g, _, stop = newLoggedRig(t, f, 1, 64<<10)
+		if after := counts(g); !slices.Equal(after, before) {
+			t.Errorf("reserves and timeouts are %v, and after a restart %v", before, after)
+		}
 		stop()
 	})
 }

@@ -122,7 +122,7 @@ func (s *Shard) displace(j *job) {
 
 // logChange appends j's new state and counters.
 func (s *Shard) logChange(j *job, state binlog.State, at int64) {
-	if !s.logs(j) || s.failed || !s.log.FitsChange(s.copies()) {
+	if !s.logs(j) || s.failed || !s.log.FitsUnasked(s.copies()) {
 		// On a full disk only counters may be lost: a change of state was refused
 		// before it came here.
 		return

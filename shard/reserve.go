@@ -17,6 +17,9 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	}
 	s.looked += len(c.watches)
 	if j := c.best(); j != nil {
+		if s.reserveWaits() {
+			return false
+		}
 		s.unready(j)
 		s.makeReserved(j, c)
 		s.answerReserved(r, j)
@@ -208,18 +211,18 @@ func (s *Shard) probe(r *Request) {
 // job here, if any, in Pri and ID.
 func (s *Shard) takeBest(r *Request) {
 	c := r.Client
-	bound := key{uint64(r.Pri), r.ID}
-	r.Status, r.Pri, r.ID = Retry, 0, 0
 	if !c.waiter.is(r.seq, probing) {
+		r.Status, r.Pri, r.ID = Retry, 0, 0
 		return
 	}
-	j := c.best()
-	switch {
+	switch j, bound := c.best(), (key{uint64(r.Pri), r.ID}); {
 	case j == nil || s.failed || s.ending:
+		r.Status, r.Pri, r.ID = Retry, 0, 0
 		c.told = worst
 	case bound.less(j.readyKey()):
-		r.Pri, r.ID = j.pri, j.id
+		r.Status, r.Pri, r.ID = Retry, j.pri, j.id
 		c.told = j.readyKey()
+	case s.reserveWaits(): // r is served once more, and may still be answered by Retry
 	default:
 		s.leave(c)
 		s.unready(j)

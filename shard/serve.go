@@ -21,19 +21,21 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		}
 	}
 	r.Status = OK
-	s.logged, s.lacksRoom = false, false
+	s.logged, s.lacksRoom, s.stalls.reserve = false, false, false
 	waits, unfinished := s.carryOut(r)
 	if waits {
 		return false
 	}
 	switch r.Op {
+	case Reserve, ReserveTimeout, Grab, Take:
+		unfinished = s.stalls.reserve
 	case ReserveJob, Release, Bury, KickJob, Report:
-		if s.roomComes() {
-			s.served[r.Op]-- // it is served once more
-			unfinished = true
-		}
+		unfinished = s.stalls.reserve || s.roomComes()
 	}
 	if unfinished {
+		if r.Op <= PauseTube && r.progress == nil {
+			s.served[r.Op]-- // it is served once more
+		}
 		return true
 	}
 	if r.Status == Aborted && r.Op != Grab {

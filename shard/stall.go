@@ -2,7 +2,8 @@ package shard
 
 // On a full disk there is room for changes as fast as cleaning makes it. A change that
 // finds none waits, with the rest of its chain, as long as there is something to clean:
-// so a client that is too fast is slowed down, not refused. Puts do not wait: the room
+// so a client that is too fast is slowed down, not refused. That goes for reserves, too,
+// since they are counted, and for the end of a time to run. Puts do not wait: the room
 // that they take does not come back before jobs are deleted.
 
 // stallMost is how long the changes of one chain wait for room at most, taken together;
@@ -19,6 +20,9 @@ type stalls struct {
 	trying stalled   // taken from chains, and being served again
 	// lacksRoom says that the request being served has found no room for a change.
 	lacksRoom bool
+	// reserve says that the request being served is to wait until it can be noted that a
+	// job was reserved.
+	reserve bool
 	// recheck says that the chains are to be tried: there may be room, or none will come.
 	recheck bool
 }
@@ -41,6 +45,23 @@ func (s *Shard) roomComes() bool {
 	// It may have come meanwhile: then the request just goes on in the next turn.
 	s.lacksRoom = !s.log.FitsChange(s.copies())
 	return !s.lacksRoom
+}
+
+// awaitsRoom tells whether a change of a job's counters alone is to wait for room. If none
+// comes the change is made all the same: then only the counters are wrong, after a restart.
+func (s *Shard) awaitsRoom() bool {
+	if s.log == nil || !s.log.Full() {
+		return false
+	}
+	s.lacksRoom = !s.log.FitsChange(s.copies())
+	return s.roomComes()
+}
+
+// reserveWaits tells whether the request being served, which is about to reserve a ready
+// job, is to wait for room, since the job's reserves are counted.
+func (s *Shard) reserveWaits() bool {
+	s.stalls.reserve = s.awaitsRoom()
+	return s.stalls.reserve
 }
 
 // stall leaves r, with its chain behind it, for when there is room.
