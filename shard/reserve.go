@@ -15,7 +15,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	if c.dozing {
 		s.stopDozing(c)
 	}
-	s.looked += len(c.watches)
+	s.effort += len(c.watches)
 	if j := c.best(); j != nil {
 		if s.reserveWaits() {
 			return false
@@ -47,7 +47,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	if !quiet {
 		s.answer(c.waiter, op)
 	}
-	s.looked = 0 // nothing behind it in the chain is served
+	s.effort = 0 // nothing behind it in the chain is served
 	return true
 }
 

@@ -71,11 +71,11 @@ type Shard struct {
 	journal
 
 	// unfinished are the chains that go on in the next turn, see steps.go. quota is
-	// how many jobs and owners of a due may still come due in this turn. looked is how
-	// many tubes the reserves of the chain being served have looked through.
+	// how many jobs and owners of a due may still come due in this turn. effort is what
+	// the chain being served has cost so far, see stepEffort.
 	unfinished []*Request
 	quota      int
-	looked     int
+	effort     int
 	following  *Request // the one that is served after the one being served
 	stalls
 
@@ -252,8 +252,8 @@ func (s *Shard) serveAll(r *Request) {
 			r.next = next
 			next = s.putOff(r)
 		case last:
-			s.looked = 0
-		case s.looked > stepWatches:
+			s.effort = 0
+		case s.effort > stepEffort:
 			s.lacksRoom = false // that was about r
 			next = s.putOff(next)
 		}

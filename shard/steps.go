@@ -8,10 +8,16 @@ package shard
 // stepJobs is how many jobs a step touches at most: a millisecond or so.
 const stepJobs = 1024
 
-// stepWatches is how many tubes the reserves of a chain look through before the rest of
-// the chain is put off: a millisecond or so. A client that watches no more than a
-// thousand tubes is never put off, since its chains are not that long.
-const stepWatches = 128 * 1024
+// stepEffort is how much effort goes into a chain before the rest of it is put off: a
+// millisecond or so. It is counted in tubes that a reserve looks through. So a client that
+// watches no more than a thousand tubes is never put off for its reserves, since its
+// chains are not that long. A job that is kicked, and an event for a client that waits for
+// a job, count for more.
+const (
+	stepEffort  = 128 * 1024
+	kickEffort  = 2 * stepEffort / stepJobs
+	eventEffort = stepEffort / stepJobs
+)
 
 // progress is how far a request has come that takes more than one step.
 type progress struct {
@@ -35,7 +41,7 @@ func (s *Shard) putOff(r *Request) (next *Request) {
 		last = last.next
 	}
 	next, last.next = last.next, nil
-	s.looked = 0
+	s.effort = 0
 	if s.lacksRoom {
 		s.stall(r)
 	} else {
@@ -66,6 +72,7 @@ func (s *Shard) kickSome(r *Request) (more bool) {
 			break
 		}
 		s.kick(j)
+		s.effort += kickEffort
 		k.kicked++
 		k.left--
 		if s.filled() {

@@ -363,7 +363,7 @@ func testReservesInSteps(t *testing.T) {
 	defer g.stop()
 	p, q := g.newPerson(), g.newPerson()
 	const few, n = 2, 7 // reserves in a step, and in the chain
-	for i := range stepWatches / few {
+	for i := range stepEffort / few {
 		p.do(0, Request{Op: Watch, Name: fmt.Sprint("t", i)})
 	}
 	other := func() []*Request { return q.ready(&Request{Op: PeekReady, Tube: q.used}, &Request{Op: Peek, ID: 99}) }
@@ -405,8 +405,8 @@ func testReservesInSteps(t *testing.T) {
 			t.Error("who comes meanwhile waits")
 		}
 	}
-	if s := g.shards[0]; s.looked != 0 || len(s.unfinished) > 0 {
-		t.Errorf("in the end %d tubes are counted, and %d chains unfinished", s.looked, len(s.unfinished))
+	if s := g.shards[0]; s.effort != 0 || len(s.unfinished) > 0 {
+		t.Errorf("in the end an effort of %d is counted, and %d chains unfinished", s.effort, len(s.unfinished))
 	}
 	g.rest()
 	for i, r := range chain {
@@ -418,6 +418,52 @@ func testReservesInSteps(t *testing.T) {
 		t.Errorf("the one that waits is answered %d, what is behind it %d and %d", wait.Status, behind[0].Status, behind[1].Status)
 	}
 	p.do(0, Request{Op: Cancel})
+}
+
+// TestChainsInSteps: a chain of kicks, and one of reports on a job that very many wait
+// for, let others be served before they are done.
+func TestChainsInSteps(t *testing.T) { synctest.Test(t, testChainsInSteps) }
+
+func testChainsInSteps(t *testing.T) {
+	g := newRig(1, NewDirectory(), 0)
+	defer g.stop()
+	p, q := g.newPerson(), g.newPerson()
+	const kicks = 10
+	p.buryAll(kicks * stepJobs)
+	w, _ := g.newWorker(1 << 30)
+	id := uint64(0)
+	for range 2 * stepJobs {
+		id = w.submit("f", "unique", "x", false).ID
+	}
+	w.canDo("f")
+	w.do(0, Request{Op: ReserveJob, ID: id})
+	synctest.Wait()
+
+	var chain []*Request
+	for range kicks {
+		chain = append(chain, &Request{Op: Kick, Tube: p.used, N: stepJobs})
+	}
+	g.turnWith(p.ready(chain...), q.ready(&Request{Op: Soonest}))
+	if n := g.shards[0].ready; n > 2*stepJobs || !q.waiter.Answered() {
+		t.Errorf("in one turn %d jobs are kicked", n)
+	}
+	g.rest()
+	if n := g.shards[0].ready; n != kicks*stepJobs || !p.waiter.Answered() {
+		t.Errorf("%d jobs are kicked, want %d", n, kicks*stepJobs)
+	}
+
+	chain = nil
+	for range 10 {
+		chain = append(chain, &Request{Op: Report, ID: id, N: uint64(Progress), Pri: 1, Delay: 2, Body: []byte("1\x002")})
+	}
+	g.turnWith(w.ready(chain...), q.ready(&Request{Op: Soonest}))
+	if chain[0].Status != OK || chain[1].Status != Unserved || !q.waiter.Answered() {
+		t.Errorf("in one turn the reports are answered %d, %d", chain[0].Status, chain[1].Status)
+	}
+	g.rest()
+	if st := chain[len(chain)-1].Status; st != OK || !w.waiter.Answered() {
+		t.Errorf("the last report is answered %d", st)
+	}
 }
 
 // TestStepsEndBatches: what one command appends does not become one batch, however

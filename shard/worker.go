@@ -44,6 +44,7 @@ func (s *Shard) report(r *Request) {
 				task.done, task.total = r.Pri, r.Delay
 			}
 			s.tell(j, task, Event{Kind: kind, Data: r.Body})
+			s.effort += eventEffort * int(task.listeners)
 			return
 		}
 		if kind == Progress {
