@@ -32,6 +32,56 @@ func TestChainOrder(t *testing.T) {
 	}
 }
 
+// TestLargeBodies: of a chain with large bodies in its answers only so much is served that
+// a client that does not read its answers holds on to a few of them.
+func TestLargeBodies(t *testing.T) {
+	const size, jobs, most = 300 << 10, 20, 1<<20 + 300<<10
+	for _, n := range shardCounts {
+		r := newEngine(t, n)
+		c := r.NewClient()
+		next := func(op shard.Op, id uint64) {
+			q := c.New(op)
+			if q.ID, q.TTR = id, 60; op == shard.Put {
+				q.ID, q.Body = 0, make([]byte, size)
+			}
+			if !c.Queue(q) {
+				t.Fatalf("%d is not queued", id)
+			}
+		}
+		for id := range uint64(jobs) {
+			next(shard.Put, id)
+		}
+		for c.Await(false) != nil {
+		}
+		for _, op := range []shard.Op{shard.Peek, shard.ReserveJob, shard.Delete} {
+			for id := range uint64(jobs) {
+				next(op, id+1)
+			}
+			answered, portions := uint64(0), 0
+			for {
+				done := c.Await(false)
+				if done == nil {
+					break
+				}
+				bytes := 0
+				for _, q := range done {
+					if answered++; q.Status != shard.OK || q.ID != answered || op != shard.Delete && len(q.Body) != size {
+						t.Errorf("answer %d is of job %d, with status %d and a body of %d bytes", answered, q.ID, q.Status, len(q.Body))
+					}
+					bytes += len(q.Body)
+				}
+				if portions++; bytes > most {
+					t.Errorf("answers have %d bytes together", bytes)
+				}
+			}
+			if answered != jobs || op == shard.Delete && portions != 1 {
+				t.Errorf("%d requests are answered, in %d portions", answered, portions)
+			}
+		}
+		c.Close()
+	}
+}
+
 // TestQueueRefuses: what is for another shard has to wait until the earlier
 // commands are answered, and is taken then. Everything else is taken.
 func TestQueueRefuses(t *testing.T) {

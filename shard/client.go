@@ -35,6 +35,8 @@ type Client struct {
 
 	countedAt, observerAt int32
 
+	given int // bytes of large bodies in the answers to the chain that is being served
+
 	// The registration of a wait, or of a probe that may become one. It is stale
 	// once the claim has moved on from seq, or has been decided.
 	seq              uint64

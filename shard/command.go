@@ -112,7 +112,7 @@ func (s *Shard) jobCommand(r *Request, j *job) bool {
 	case StatsJob:
 		r.Job = s.jobStats(j)
 	case Peek:
-		r.Body = s.bodyFor(j, r.Client.waiter)
+		r.Body = s.bodyInAnswer(r, j)
 	}
 	return true
 }
@@ -134,7 +134,7 @@ func (s *Shard) reserveJob(r *Request, j *job) {
 	s.reclaimKey(j)
 	s.remove(j)
 	s.makeReserved(j, r.Client)
-	r.Body = s.bodyFor(j, r.Client.waiter)
+	r.Body = s.bodyInAnswer(r, j)
 }
 
 // release serves Release for a job that the client has.

@@ -76,7 +76,7 @@ type Status uint8
 
 // The answers. OK stands for success of any kind.
 const (
-	Unserved     Status = iota // posted but not served: an earlier reserve of its chain waits
+	Unserved     Status = iota // posted but not served: an earlier reserve of its chain waits, or much was answered already
 	Waiting                    // a reserve waits; its answer will be in the Waiter
 	OK                         //
 	NotFound                   // no such job or tube, or not in the state for it; Probe: nothing ready

@@ -47,15 +47,14 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	if !quiet {
 		s.answer(c.waiter, op)
 	}
-	s.effort = 0 // nothing behind it in the chain is served
+	s.effort, c.given = 0, 0 // nothing behind it in the chain is served
 	return true
 }
 
 // answerReserved answers r with j, which the client has now.
 func (s *Shard) answerReserved(r *Request, j *job) {
-	w := r.Client.waiter
-	r.ID, r.Body = j.id, s.bodyFor(j, w)
-	if w.inbox != nil {
+	r.ID, r.Body = j.id, s.bodyInAnswer(r, j)
+	if r.Client.waiter.inbox != nil {
 		r.Tube, r.Task = s.tubeOf(j), s.taskOf(j)
 	}
 }

@@ -177,5 +177,13 @@ func (s *Shard) answerWith(r *Request, j *job) {
 		r.Status = NotFound
 		return
 	}
-	r.ID, r.Body = j.id, s.bodyFor(j, r.Client.waiter)
+	r.ID, r.Body = j.id, s.bodyInAnswer(r, j)
+}
+
+// bodyInAnswer returns j's body for the answer to r, and counts it if it is large.
+func (s *Shard) bodyInAnswer(r *Request, j *job) []byte {
+	if j.size > uint32(Inline) {
+		r.Client.given += int(j.size)
+	}
+	return s.bodyFor(j, r.Client.waiter)
 }

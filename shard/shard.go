@@ -119,8 +119,9 @@ func New(cfg Config) *Shard {
 // called Waiter.Expect before. They are served in order, with no other in between
 // unless they take long (see steps.go); when all are answered the Waiter is told, once.
 // If a reserve has to wait, the Waiter is told right then (unless the reserve is Quiet)
-// and the rest of the chain is left Unserved. If nobody serves the shard, the caller
-// does, for one turn; see post.
+// and the rest of the chain is left Unserved. It is left so, too, when the chain is
+// answered early since the bodies in the answers are large together, see mostGiven. If
+// nobody serves the shard, the caller does, for one turn; see post.
 func (s *Shard) Post(chain []*Request) {
 	w := chain[0].Client.waiter
 	for _, r := range chain {
@@ -243,7 +244,7 @@ func (s *Shard) serveAll(r *Request) {
 			s.beginBatch()
 			s.expire() // it may have taken long
 		}
-		next, last := r.next, r.last // r may be the client's again once it is answered
+		next, last, c := r.next, r.last, r.Client // r may be the client's again once it is answered
 		// An answered request must not link to others: it may stay with an idle
 		// client, and would keep alive the clients of those, though they are gone.
 		r.next, s.following = nil, next
@@ -253,6 +254,11 @@ func (s *Shard) serveAll(r *Request) {
 			next = s.putOff(r)
 		case last:
 			s.effort = 0
+			if c != nil && c.given != 0 { // several shards may serve one client at once if they only read from it
+				c.given = 0
+			}
+		case c != nil && c.given > mostGiven:
+			next = s.cutShort(r, next)
 		case s.effort > stepEffort:
 			s.lacksRoom = false // that was about r
 			next = s.putOff(next)

@@ -19,6 +19,11 @@ const (
 	eventEffort = stepEffort / stepJobs
 )
 
+// mostGiven is how many bytes of large bodies there may be in the answers to a chain
+// before the rest of it is left Unserved. A client that does not read its answers holds
+// on to these bodies, though their jobs may have gone and no cap counts them any more.
+const mostGiven = 1 << 20
+
 // progress is how far a request has come that takes more than one step.
 type progress struct {
 	// For Kick: how many it has kicked, how many it may still kick, and the last burial
@@ -47,6 +52,19 @@ func (s *Shard) putOff(r *Request) (next *Request) {
 	} else {
 		s.unfinished = append(s.unfinished, r)
 	}
+	return next
+}
+
+// cutShort answers the chain of r, which was served, and leaves the rest of it, from next
+// on, unserved: the client posts it again when it has dealt with what was answered. It
+// returns the request behind the chain.
+func (s *Shard) cutShort(r, next *Request) *Request {
+	for last := false; !last; {
+		rest := next
+		last, next, rest.next = rest.last, rest.next, nil
+	}
+	s.effort, r.Client.given = 0, 0
+	s.answer(r.Client.waiter, r.Op)
 	return next
 }
 

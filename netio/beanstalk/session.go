@@ -319,10 +319,10 @@ func (s *session) render(r *shard.Request) {
 	case cmdReserve, cmdReserveTimeout, cmdReserveJob:
 		s.client.MarkWorker() // reserve-job makes a client a worker only if it gets the job
 		b.B = appendReserved(b.B, r.ID, len(r.Body)-2)
-		s.conn.WriteBody(r.Body)
+		s.writeBody(r)
 	case cmdPeek, cmdPeekReady, cmdPeekDelayed, cmdPeekBuried:
 		b.B = appendFound(b.B, r.ID, len(r.Body)-2)
-		s.conn.WriteBody(r.Body)
+		s.writeBody(r)
 	case cmdKick:
 		b.B = appendKicked(b.B, r.N)
 	case cmdStatsJob:
@@ -330,6 +330,14 @@ func (s *session) render(r *shard.Request) {
 	case cmdStatsTube:
 		b.B = appendTubeStats(b.B, r.TubeStats)
 	}
+}
+
+// writeBody writes the body of an answer. The request keeps it alive no longer: others
+// behind it may wait until the client has read it.
+func (s *session) writeBody(r *shard.Request) {
+	body := r.Body
+	r.Body = nil
+	s.conn.WriteBody(body)
 }
 
 // fixedReply returns the answer to a request, if it is one that never varies.

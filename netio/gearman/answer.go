@@ -119,6 +119,7 @@ func (s *session) assign(r *shard.Request) {
 		typ = typeJobAssignAll
 	}
 	workload := r.Body[:len(r.Body)-len(crlf)]
+	r.Body = nil // others behind r may wait until the client has read it
 	b := s.buf()
 	p := begin(b.B, typ)
 	p.id(s.protocol.handles, r.ID)
