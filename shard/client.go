@@ -287,8 +287,11 @@ func (s *Shard) detach(c *Client) (more bool) {
 	if s.unlistenSome(c) || s.giveBack(c) {
 		return true
 	}
-	for len(c.watches) > 0 {
+	for range min(stepJobs, len(c.watches)) {
 		s.unwatch(c.watches[0])
+	}
+	if len(c.watches) > 0 {
+		return true
 	}
 	if c.using != nil {
 		s.unuse(c, c.using)

@@ -77,9 +77,9 @@
 //     a thousand jobs at a time, nor puts more into a batch of the log than belongs in
 //     one; nor do the reserves of a pipeline look through more than some hundred
 //     thousand tubes at a time: see steps.go. The exceptions are a single reserve, which
-//     looks through all that its client watches here; a client that goes, which leaves
-//     all that it watches at once; and lists and statistics, which go through all tubes
-//     and clients at once.
+//     looks through all that its client watches here; a report on a Gearman job, which
+//     all that wait for the job hear at once; and lists and statistics, which go through
+//     all tubes and clients at once, as GET_STATUS_UNIQUE does through the functions.
 //   - Only two things wait for the disk: an answer that tells of a change, until the
 //     change is in the log; and a change that finds the disk full, while cleaning is
 //     about to make room.

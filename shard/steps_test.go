@@ -354,6 +354,28 @@ func testGoneInSteps(t *testing.T) {
 	})
 }
 
+// TestLeavingInSteps: a client that goes, and has watched very many tubes, keeps nobody
+// waiting until it has left all of them.
+func TestLeavingInSteps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(1, NewDirectory(), 0)
+		defer g.stop()
+		p, q := g.newPerson(), g.newPerson()
+		for i := range 3 * stepJobs {
+			p.do(0, Request{Op: Watch, Name: fmt.Sprint("t", i)})
+		}
+		synctest.Wait()
+		g.turnWith([]*Request{{Op: Detach, Client: p.sides[0]}}, q.ready(&Request{Op: Soonest}))
+		if n := len(g.shards[0].tubes); n < 2*stepJobs || !q.waiter.Answered() {
+			t.Errorf("after one turn there are %d tubes", n)
+		}
+		g.rest()
+		if n := len(g.shards[0].tubes); n != 1 {
+			t.Errorf("at the end there are %d tubes", n)
+		}
+	})
+}
+
 // TestReservesInSteps: reserves of a client that watches very many tubes hold nobody
 // up for longer than a step, and those behind one that waits are left alone.
 func TestReservesInSteps(t *testing.T) { synctest.Test(t, testReservesInSteps) }
