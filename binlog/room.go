@@ -123,7 +123,7 @@ func (l *Log) FitsChange(copies int64) bool {
 func (l *Log) FitsUnasked(copies int64) bool { return l.setAside(l.needForChange(copies)) }
 
 // unasked is how many bytes changes that are asked for leave to those that are not.
-func (l *Log) unasked() int64 { return l.spare() / 32 }
+func (l *Log) unasked() int64 { return l.spare() / 16 }
 
 // needForChange is how many bytes have to be set aside for a change to fit.
 func (l *Log) needForChange(copies int64) int64 {

@@ -47,14 +47,20 @@ func (s *Shard) roomComes() bool {
 	return !s.lacksRoom
 }
 
-// awaitsRoom tells whether a change of a job's counters alone is to wait for room. If none
-// comes the change is made all the same: then only the counters are wrong, after a restart.
+// awaitsRoom tells whether a change of a job's counters alone is to wait for room, while
+// cleaning is at work. If none comes the change is made all the same: then only the counters
+// are wrong, after a restart. It is not worth a longer wait: those who reserve jobs delete
+// them, and so make room.
 func (s *Shard) awaitsRoom() bool {
-	if s.log == nil || !s.log.Full() {
+	if s.log == nil || s.log.FitsChange(s.copies()) {
 		return false
 	}
-	s.lacksRoom = !s.log.FitsChange(s.copies())
-	return s.roomComes()
+	s.lacksRoom = s.now >= s.cleanAfter // else cleaning has just found none for its copies
+	if s.roomComes() {
+		return true
+	}
+	s.lacksRoom = false
+	return false
 }
 
 // reserveWaits tells whether the request being served, which is about to reserve a ready
