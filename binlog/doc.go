@@ -93,8 +93,8 @@
 //   - one that the disk cannot read: it is moved into the folder damaged.
 //
 // A segment under the name of another, or with a number of no segment, is read as what
-// its header says it is, and renamed in Begin, unless another file may be that segment
-// or it is needed no more.
+// its header says it is, and renamed in Begin, unless another file may be that segment,
+// or has its name and stays, or it is needed no more.
 //
 // All segments are then read, those of newer epochs last, and a new epoch begins.
 // The directory has the id that most of its segments have. Segments with another id

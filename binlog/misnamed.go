@@ -9,9 +9,9 @@ import (
 )
 
 // Segments under another name. Whoever has restored or moved files may have given one
-// the name of another. Its header says which segment it is. So if that one is needed
-// and no other file may be it, the file is read in its place, and gets its name back
-// in Begin. Otherwise it is a copy, and ignored.
+// the name of another. Its header says which segment it is. So if that one is needed,
+// no other file may be it, and none that stays has its name, the file is read in its
+// place, and gets its name back in Begin. Otherwise it is ignored, and left alone.
 
 // findMisnamed finds such files, and returns all files in order, those as what they
 // are. Those that are ignored stay as they are called: the replay reports them.
@@ -28,32 +28,53 @@ func (st *Store) findMisnamed(files []segmentFile) []segmentFile {
 		}
 		claims[n]++
 	}
+	moves := make(map[segmentName]int) // where in files those are that may get another name
+	stays := make(map[segmentName]bool)
 	for i, f := range files {
 		is := f.found
 		switch {
 		case f.foundID == 0, f.foundID != st.id, is == f.segmentName, claims[is] > 1, st.occupied[is], is.farOff():
+		case is.index < oldest[shard{is.epoch, is.shard}]: // it was dropped
+		case st.manifest != nil && (is.epoch != st.manifest.epoch || int64(is.shard) >= int64(st.manifest.shards)): // it does not count
+		default:
+			moves[f.segmentName] = i
 			continue
-		case is.index < oldest[shard{is.epoch, is.shard}]:
-			continue // it was dropped
-		case st.manifest != nil && (is.epoch != st.manifest.epoch || int64(is.shard) >= int64(st.manifest.shards)):
-			continue // it does not count
 		}
-		st.report(Damage{f.String(), 0, fmt.Sprintf("it is %s under another name: it is read as that", is)})
+		stays[f.segmentName] = true
+	}
+	// A name is free only if the file that has it moves as well: else renaming would
+	// replace that file, whatever is in it.
+	for again := true; again; {
+		again = false
+		for called, i := range moves {
+			if stays[files[i].found] {
+				delete(moves, called)
+				stays[called], again = true, true
+			}
+		}
+	}
+	for called, i := range moves {
+		is := files[i].found
 		if st.misnamed == nil {
 			st.misnamed = make(map[segmentName]segmentName)
 		}
-		st.misnamed[is] = f.segmentName
+		st.misnamed[is] = called
 		st.noteName(is)
 		files[i].segmentName, files[i].id = is, st.id
+	}
+	for _, is := range slices.SortedFunc(maps.Keys(st.misnamed), compareNames) {
+		st.report(Damage{st.misnamed[is].String(), 0, fmt.Sprintf("it is %s under another name: it is read as that", is)})
 	}
 	sortSegments(files)
 	return files
 }
 
+func compareNames(a, b segmentName) int {
+	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.index, b.index))
+}
+
 func sortSegments(files []segmentFile) {
-	slices.SortFunc(files, func(a, b segmentFile) int {
-		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.index, b.index))
-	})
+	slices.SortFunc(files, func(a, b segmentFile) int { return compareNames(a.segmentName, b.segmentName) })
 }
 
 // calledNow returns the name that the file of a segment has until Begin.
@@ -74,9 +95,7 @@ func (st *Store) renameMisnamed() error {
 		return st.fs.Rename(filepath.Join(st.cfg.Dir, from.String()), filepath.Join(st.cfg.Dir, to.String()))
 	}
 	for len(st.misnamed) > 0 {
-		all := slices.SortedFunc(maps.Keys(st.misnamed), func(a, b segmentName) int {
-			return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.index, b.index))
-		})
+		all := slices.SortedFunc(maps.Keys(st.misnamed), compareNames)
 		called := slices.Collect(maps.Values(st.misnamed))
 		i := slices.IndexFunc(all, func(n segmentName) bool { return !slices.Contains(called, n) })
 		if i < 0 { // each has the name of another, so one has to step aside

@@ -180,7 +180,7 @@ func (c *Client) expire(s *Shard) int64 {
 	}
 	var retry int64
 	for j := c.held.top(); j != nil && j.at <= s.now && s.patient(); j = c.held.top() {
-		if s.now < j.at+stallMost && s.awaitsRoom() {
+		if s.now < j.at+stallMost && s.awaitsRoom(j) {
 			retry = s.now + stallRetry
 			break
 		}

@@ -128,7 +128,7 @@ func (s *Shard) reserveJob(r *Request, j *job) {
 		return
 	case j.state != ready && s.refused(r):
 		return
-	case j.state == ready && s.reserveWaits():
+	case j.state == ready && s.reserveWaits(j):
 		return
 	}
 	s.reclaimKey(j)

@@ -147,6 +147,8 @@ func TestCountersOnAFullDisk(t *testing.T) {
 		f.SetCapacity(1 << 20)
 		g, _, stop := newLoggedRig(t, f, 1, 64<<10)
 		rng := rand.New(rand.NewPCG(1, 1))
+		boss, _ := g.newWorker(1 << 30)
+		boss.submit("fore", "u", "x", false)
 		p := g.newPerson().settleIn("a")
 		var ids []uint64
 		for {
@@ -187,6 +189,12 @@ func TestCountersOnAFullDisk(t *testing.T) {
 			if p.waiter.Answered() {
 				t.Errorf("%d: what finds no room is answered", i)
 			}
+		}
+		w, _ := g.newWorker(1 << 30)
+		w.canDo("fore")
+		at := time.Now()
+		if r := w.do(0, Request{Op: Grab}); r.Status != OK || time.Since(at) > 0 {
+			t.Errorf("a job that is not in the log is grabbed with status %d after %v", r.Status, time.Since(at))
 		}
 		j := late.do(0, Request{Op: StatsJob, ID: ids[1]}).Job
 		if j.State != "reserved" || j.Timeouts != 0 {

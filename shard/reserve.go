@@ -17,7 +17,7 @@ func (s *Shard) reserve(r *Request) (waits bool) {
 	}
 	s.effort += len(c.watches)
 	if j := c.best(); j != nil {
-		if s.reserveWaits() {
+		if s.reserveWaits(j) {
 			return false
 		}
 		s.unready(j)
@@ -221,7 +221,7 @@ func (s *Shard) takeBest(r *Request) {
 	case bound.less(j.readyKey()):
 		r.Status, r.Pri, r.ID = Retry, j.pri, j.id
 		c.told = j.readyKey()
-	case s.reserveWaits(): // r is served once more, and may still be answered by Retry
+	case s.reserveWaits(j): // r is served once more, and may still be answered by Retry
 	default:
 		s.leave(c)
 		s.unready(j)

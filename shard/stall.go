@@ -47,12 +47,12 @@ func (s *Shard) roomComes() bool {
 	return !s.lacksRoom
 }
 
-// awaitsRoom tells whether a change of a job's counters alone is to wait for room, while
+// awaitsRoom tells whether a change of j's counters alone is to wait for room, while
 // cleaning is at work. If none comes the change is made all the same: then only the counters
 // are wrong, after a restart. It is not worth a longer wait: those who reserve jobs delete
 // them, and so make room.
-func (s *Shard) awaitsRoom() bool {
-	if s.log == nil || s.log.FitsChange(s.copies()) {
+func (s *Shard) awaitsRoom(j *job) bool {
+	if !s.logs(j) || s.log.FitsChange(s.copies()) {
 		return false
 	}
 	s.lacksRoom = s.now >= s.cleanAfter // else cleaning has just found none for its copies
@@ -63,10 +63,10 @@ func (s *Shard) awaitsRoom() bool {
 	return false
 }
 
-// reserveWaits tells whether the request being served, which is about to reserve a ready
+// reserveWaits tells whether the request being served, which is about to reserve j, a ready
 // job, is to wait for room, since the job's reserves are counted.
-func (s *Shard) reserveWaits() bool {
-	s.stalls.reserve = s.awaitsRoom()
+func (s *Shard) reserveWaits(j *job) bool {
+	s.stalls.reserve = s.awaitsRoom(j)
 	return s.stalls.reserve
 }
 
