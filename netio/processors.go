@@ -96,7 +96,7 @@ const (
 	trial       = 8               // looks until it is decided whether the experiment goes on; at the first, the rate is reset
 	leastTerm   = 4 * time.Second // how long it then goes on; doubled each time
 	mostTerm    = 30 * time.Second
-	leastDelay  = time.Second // before the next one after a failure; doubled each time
+	leastDelay  = time.Second // before the next one after a failure, which may be by chance; four times as long each time
 	mostDelay   = time.Minute
 
 	leastUse    = 0.5  // cores that the process has to use for an experiment
@@ -282,7 +282,7 @@ func (p *Processors) untold(err error) { p.fail("Linux does not tell: " + err.Er
 // fail ends an experiment, if one is running, and puts off the next one for longer than the last time.
 func (p *Processors) fail(why string) {
 	p.end(why)
-	p.delay = min(max(leastDelay, 2*p.delay), mostDelay)
+	p.delay = min(max(leastDelay, 4*p.delay), mostDelay)
 	p.next = p.at.Add(p.delay)
 }
 

@@ -167,7 +167,7 @@ func TestAsManyThreadsForALoadThatGrows(t *testing.T) {
 			return at
 		})
 		m.run(p, 30*time.Second)
-		if fewer > leastTerm+5*trial*beat {
+		if fewer > leastTerm+4*trial*beat {
 			t.Errorf("more after %d beats: fewer threads for %v of 30 s", small, fewer)
 		}
 	}

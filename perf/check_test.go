@@ -350,29 +350,22 @@ func TestJobsThatArePassedOver(t *testing.T) {
 			stampCheck(body, p.number)
 			l.answered(conns[c], &pending{op: opReserve, due: asked}, &reply{kind: reserved, id: strconv.AppendUint(nil, p.number, 10), body: body}, now)
 		}
-		urgent, other := &pending{op: opPut, number: l.next("t", 0, 5)}, &pending{op: opPut, number: l.next("t", 0, 9)}
-		l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
-		l.answered(conns['d'], other, &reply{kind: inserted, id: []byte("2")}, 5)
-		reserve(tt.conns[1], other, tt.again, 30)
-		reserve(tt.conns[2], urgent, tt.asked, 40)
-		if l.faults[wrongOrder] != tt.fault || l.sum() != tt.fault {
-			t.Errorf("one that %s: %s", tt.name, l.report())
-		}
-
-		// The same where both are equally urgent, and the one that was put later came first.
-		l = newLedger(0, 0)
-		urgent, other = &pending{op: opPut, number: l.next("t", 0, 5)}, &pending{op: opPut, number: l.next("t", 0, 5)}
-		l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
-		l.answered(conns['d'], other, &reply{kind: inserted, id: []byte("2")}, 5)
-		reserve(tt.conns[1], other, tt.again, 30)
-		reserve(tt.conns[2], urgent, tt.asked, 40)
-		if l.faults[outOfTurn] != tt.fault || l.sum() != tt.fault {
-			t.Errorf("an older one that %s: %s", tt.name, l.report())
+		// The other one is less urgent, or it is as urgent and was put later.
+		for pri, fault := range map[uint32]fault{9: wrongOrder, 5: outOfTurn} {
+			l = newLedger(0, 0)
+			urgent, other := &pending{op: opPut, number: l.next("t", 0, 5)}, &pending{op: opPut, number: l.next("t", 0, pri)}
+			l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
+			l.answered(conns['d'], other, &reply{kind: inserted, id: []byte("2")}, 5)
+			reserve(tt.conns[1], other, tt.again, 30)
+			reserve(tt.conns[2], urgent, tt.asked, 40)
+			if l.faults[fault] != tt.fault || l.sum() != tt.fault {
+				t.Errorf("one that %s, before one with priority %d: %s", tt.name, pri, l.report())
+			}
 		}
 
 		// The same where there is no other one, but a TIMED_OUT.
 		l = newLedger(0, 0)
-		urgent = &pending{op: opPut, number: l.next("t", 0, 5)}
+		urgent := &pending{op: opPut, number: l.next("t", 0, 5)}
 		l.answered(conns[tt.conns[0]], urgent, &reply{kind: inserted, id: []byte("1")}, tt.told)
 		for name, c := range conns {
 			c.group = &group{name: "conn " + string(name)}

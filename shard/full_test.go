@@ -20,6 +20,17 @@ func incompressible(rng *rand.Rand, n int) []byte {
 	return append(b, "\r\n"...)
 }
 
+// fill puts jobs of 1000 bytes until one is refused, and returns the ids of the others.
+func (p *person) fill(rng *rand.Rand, ttr uint32) (ids []uint64) {
+	for {
+		r := p.do(0, Request{Op: Put, Tube: p.used, TTR: ttr, Body: incompressible(rng, 1000)})
+		if r.Status != OK {
+			return ids
+		}
+		ids = append(ids, r.ID)
+	}
+}
+
 // TestSuddenlyFull: another program takes all that is left of the disk from one
 // moment to the next, and stays. All that was set aside is what it was for a disk
 // with room; jobs change many times what that holds, since cleaning begins while
@@ -108,14 +119,7 @@ func TestFullDiskIsEmptied(t *testing.T) {
 		g, _, stop := newLoggedRig(t, f, 1, 64<<10)
 		rng := rand.New(rand.NewPCG(1, 1))
 		p := g.newPerson().settleIn("a")
-		var ids []uint64
-		for {
-			r := p.do(0, Request{Op: Put, Tube: p.used, TTR: 1000, Body: incompressible(rng, 1000)})
-			if r.Status != OK {
-				break
-			}
-			ids = append(ids, r.ID)
-		}
+		ids := p.fill(rng, 1000)
 		var written atomic.Int64
 		f.SetFault(func(op faultfs.Op, _ string, _ int64, n int) error {
 			if op == faultfs.OpWriteAt {
@@ -150,14 +154,7 @@ func TestCountersOnAFullDisk(t *testing.T) {
 		boss, _ := g.newWorker(1 << 30)
 		boss.submit("fore", "u", "x", false)
 		p := g.newPerson().settleIn("a")
-		var ids []uint64
-		for {
-			r := p.do(0, Request{Op: Put, Tube: p.used, TTR: 20, Body: incompressible(rng, 1000)})
-			if r.Status != OK {
-				break
-			}
-			ids = append(ids, r.ID)
-		}
+		ids := p.fill(rng, 20)
 		late := g.newPerson().settleIn("a")
 		if r := late.do(0, Request{Op: ReserveJob, ID: ids[1]}); r.Status != OK {
 			t.Fatalf("a reserve is answered %d", r.Status)

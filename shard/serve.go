@@ -27,12 +27,10 @@ func (s *Shard) serve(r *Request) (unfinished bool) {
 		return false
 	}
 	switch r.Op {
-	case Reserve, ReserveTimeout, Grab, Take:
-		unfinished = s.stalls.reserve
 	case ReserveJob, Release, Bury, KickJob, Report:
-		unfinished = s.stalls.reserve || s.roomComes()
+		unfinished = s.roomComes()
 	}
-	if unfinished {
+	if unfinished || s.stalls.reserve {
 		if r.Op <= PauseTube && r.progress == nil {
 			s.served[r.Op]-- // it is served once more
 		}
